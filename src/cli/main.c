@@ -28,6 +28,8 @@ static const struct cli_command commands[] = {
      0},
     {"bench", cli_bench, &cli_bench_help, "measure the time to acquire and release a lock",
      0, 0},
+    {"monitor", cli_monitor, &cli_monitor_help,
+     "serve a page about the nodes and the locks, and metrics", 0, 0},
     {"local", cli_local, &cli_local_help, "start private nodes, for development", 0,
      INT_MAX},
 };

@@ -1,0 +1,28 @@
+/* /metrics, for Prometheus. */
+#include "monitor.h"
+
+#include <redlock/stats.h>
+#include <stdlib.h>
+
+static void add_client(const redlock_client *client, struct evbuffer *body)
+{
+    redlock_node_stats nodes[REDLOCK_NODES_MAX];
+    redlock_stats stats;
+    redlock_stats_init(&stats);
+    stats.nodes = nodes;
+    stats.room = REDLOCK_NODES_MAX;
+    redlock_client_stats(client, &stats);
+    size_t len = redlock_stats_prometheus(&stats, NULL, 0, NULL, 0);
+    char *text = cli_need_memory(malloc(len + 1));
+    redlock_stats_prometheus(&stats, NULL, 0, text, len + 1);
+    evbuffer_add(body, text, len);
+    free(text);
+}
+
+int monitor_metrics(void *arg, const struct evkeyvalq *query, struct evbuffer *body)
+{
+    const struct monitor *monitor = arg;
+    (void)query;
+    add_client(monitor->cli->client, body);
+    return 200;
+}

@@ -1,0 +1,78 @@
+/* redlock monitor: whether the nodes are fit, and what the quorum costs, by HTTP. */
+#include "monitor.h"
+
+#define LISTEN       "127.0.0.1:9121"
+#define EVERY_MS     1000
+#define EVERY_MIN_MS 100
+#define EVERY_MAX_MS INT64_C(3600000)
+#define KEEP_MS      INT64_C(3600000)
+#define CYCLES_MAX   INT64_C(86400) /* of the history: 24 h at 1 s */
+
+const struct cli_help cli_monitor_help = {
+    "Usage: redlock monitor [OPTION]...\n"
+    "Serve a page for operators until INT or TERM: whether the nodes are fit to hold\n"
+    "locks, what a lock costs, and who holds which. It takes and releases a lock of its\n"
+    "own all the time, with the key \"redlock-monitor:...\".\n\n"
+    "      --listen WHERE        ADDRESS:PORT or unix:PATH; default 127.0.0.1:9121\n"
+    "      --allow-remote        WHERE may be an address that other hosts can reach\n"
+    "      --every D             take the lock this often; default 1s, at least 100ms\n"
+    "      --keep D              keep results for so long; default 1h, at most 86400\n"
+    "                            times the D of --every\n\n"
+    "Example:\n"
+    "  redlock monitor --listen 127.0.0.1:9121 --keep 24h\n",
+    "\n"
+    "Paths: / the page; /healthz 200, or 503 and the reason; /metrics for Prometheus;\n"
+    "/api/... what the page shows, as JSON. Nothing can be changed by it.\n\n"
+    "Exit codes: 0 ended by INT or TERM; 78 also: it cannot listen there.\n",
+};
+
+static const struct http_route routes[] = {
+    {"/healthz", HTTP_TEXT, monitor_healthz, NULL},
+    {"/metrics", "text/plain; version=0.0.4; charset=utf-8", monitor_metrics, NULL},
+    {NULL, NULL, NULL, NULL},
+};
+
+static void read_options(struct monitor *monitor, struct cli *cli, int argc, char **argv)
+{
+    *monitor = (struct monitor){
+        .cli = cli, .listen = LISTEN, .every_ms = EVERY_MS, .keep_ms = KEEP_MS};
+    const struct cli_option own[] = {
+        {"listen", 0, CLI_TEXT, &monitor->listen},
+        {"allow-remote", 0, CLI_FLAG, &monitor->allow_remote},
+        {"every", 0, CLI_DURATION, &monitor->every_ms},
+        {"keep", 0, CLI_DURATION, &monitor->keep_ms},
+        {NULL, 0, CLI_FLAG, NULL},
+    };
+    cli_parse(cli, argc, argv, own);
+    if (monitor->every_ms < EVERY_MIN_MS || monitor->every_ms > EVERY_MAX_MS)
+        cli_fail(CLI_USAGE, "monitor: --every is from 100ms to 1h");
+    if (monitor->keep_ms < monitor->every_ms ||
+        monitor->keep_ms / monitor->every_ms > CYCLES_MAX)
+        cli_fail(CLI_USAGE, "monitor: --keep is from 1 to 86400 times --every");
+}
+
+static void say_where(const struct monitor *monitor)
+{
+    cli_say(monitor->cli, "monitor: the page is at %s%s", http_place(monitor->http),
+            http_is_remote(monitor->http)
+                ? "; everybody who can connect sees the nodes, and the keys and the holders "
+                  "of all locks"
+                : "");
+}
+
+int cli_monitor(struct cli *cli, int argc, char **argv)
+{
+    static struct monitor monitor;
+    struct cli_signals signals;
+    read_options(&monitor, cli, argc, argv);
+    cli_connect(cli);
+    monitor.http = http_new(cli, monitor.listen, monitor.allow_remote, routes, &monitor);
+    say_where(&monitor);
+    cli_signals_begin(&signals, cli->base, cli_set, &monitor.done);
+    cli_wait(cli->base, &monitor.done);
+    http_free(monitor.http);
+    cli_drain(cli);
+    cli_signals_end(&signals);
+    cli_disconnect(cli);
+    return CLI_OK;
+}
