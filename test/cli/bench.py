@@ -146,6 +146,13 @@ def _(quorum):
     slots = exported["timeline"]["slots"]
     equal(sum(slot["count"] for slot in slots), 1000, "sum of the timeline")
     check(len(slots) <= 256, "slots")
+    held = [slot for slot in slots if slot["count"]]
+    equal(sum(slot["release"]["count"] for slot in held), 1000, "releases of the timeline")
+    equal(min(slot["valid_least_ms"] for slot in held), found["validity"]["least_ms"], "validity")
+    equal(max(slot["qth"]["max_us"] for slot in held), found["what_if"]["all"]["max_us"], "qth")
+    for index, node in enumerate(found["nodes"]):
+        means = [slot["nodes"][index] for slot in held if slot["nodes"][index]]
+        equal(max(mean["max_us"] for mean in means), node["latency"]["max_us"], "a node")
     nothing_is_stored(quorum)
 
 

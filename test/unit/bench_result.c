@@ -34,6 +34,34 @@ static struct cycle draw(struct prng *prng, unsigned n, unsigned q, int64_t at)
     return cycle;
 }
 
+/* What the timeline has besides is the same as in the whole run. */
+static void compare_slots(unsigned n)
+{
+    uint64_t released = 0, completed = 0, failed = 0, granted[REDLOCK_NODES_MAX] = {0};
+    int64_t valid_least = INT64_MAX, most = 0;
+    for (size_t i = 0; i < TIMELINE_SLOTS; i++) {
+        const struct timeline_slot *slot = &bench_result.timeline.slot[i];
+        released += slot->release.total;
+        completed += slot->qth.count;
+        failed += slot->code[REDLOCK_NO_QUORUM];
+        if (slot->acquire.total > 0 && slot->valid_least < valid_least)
+            valid_least = slot->valid_least;
+        for (unsigned k = 0; k < n; k++) {
+            granted[k] += slot->grant[k].count;
+            cr_assert_leq(slot->grant[k].sum,
+                          slot->grant[k].most * (int64_t)slot->grant[k].count);
+        }
+        most = slot->qth.most > most ? slot->qth.most : most;
+    }
+    cr_assert_eq(released, bench_result.release.total);
+    cr_assert_eq(completed, bench_result.all.latency.total);
+    cr_assert_eq(failed, bench_result.not_acquired[REDLOCK_NO_QUORUM]);
+    cr_assert_eq(most, bench_result.all.latency.most);
+    cr_assert_eq(valid_least, bench_result.valid.least);
+    for (unsigned k = 0; k < n; k++)
+        cr_assert_eq(granted[k], bench_result.node[k].granted);
+}
+
 static uint64_t sum_of_slots(unsigned n, uint64_t *ret_failed, uint64_t *ret_missed)
 {
     uint64_t held = 0;
@@ -84,6 +112,7 @@ Test(bench_result, counts_do_not_depend_on_the_folding_of_the_timeline)
         cr_assert_eq(sum_of_slots(n, &slot_failed, &slot_missed), held);
         cr_assert_eq(slot_failed, CYCLES - held);
         cr_assert_eq(slot_missed, missed);
+        compare_slots(n);
         cr_assert_leq(bench_result.timeline.used, TIMELINE_SLOTS);
         cr_assert_gt(bench_result.timeline.used, TIMELINE_SLOTS / 2);
         for (unsigned m = 1; m < n; m++)

@@ -15,6 +15,8 @@ enum cycle_answer {
     CYCLE_READY,   /* ready but not asked: too few other nodes were ready */
 };
 
+#define CYCLE_CODES (REDLOCK_WOULD_DEADLOCK + 1)
+
 struct cycle_node {
     enum cycle_answer answer;
     int64_t latency_us; /* from the request to the reply; -1: none */

@@ -29,11 +29,11 @@ static json_t *model_json(const struct bench_result_model *model)
 }
 
 /* {"no_quorum": 3} */
-static json_t *codes_json(const uint64_t counts[BENCH_RESULT_CODES])
+static json_t *codes_json(const uint64_t counts[CYCLE_CODES])
 {
     char name[CLI_CAUSE];
     json_t *object = json_object();
-    for (int code = 0; code < BENCH_RESULT_CODES; code++)
+    for (int code = 0; code < CYCLE_CODES; code++)
         if (counts[code])
             json_object_set_new(object, cli_cause_name(code, name), number(counts[code]));
     return object;
@@ -129,12 +129,23 @@ static json_t *buckets_json(const struct histogram *latency)
     return array;
 }
 
+/* {"mean_us", "max_us"} */
+static json_t *mean_json(const struct timeline_mean *mean)
+{
+    if (mean->count == 0)
+        return json_null();
+    return json_pack("{s:I, s:I}", "mean_us",
+                     (json_int_t)(mean->sum / (int64_t)mean->count), "max_us",
+                     (json_int_t)mean->most);
+}
+
 static json_t *slot_json(const struct bench_result *bench_result, size_t index)
 {
     const struct timeline_slot *slot = &bench_result->timeline.slot[index];
-    json_t *silent = json_array(), *other = json_array();
+    json_t *silent = json_array(), *other = json_array(), *nodes = json_array();
     json_t *object = latency_json(&slot->acquire);
     for (unsigned i = 0; i < bench_result->n; i++) {
+        json_array_append_new(nodes, mean_json(&slot->grant[i]));
         json_array_append_new(silent, json_integer(slot->silent[i]));
         json_array_append_new(other, json_integer(slot->other[i]));
     }
@@ -142,8 +153,16 @@ static json_t *slot_json(const struct bench_result *bench_result, size_t index)
         object, "at_ms",
         json_integer((json_int_t)index * (json_int_t)bench_result->timeline.interval_ms));
     json_object_set_new(object, "failed", number(slot->failed));
+    json_object_set_new(object, "codes", codes_json(slot->code));
     json_object_set_new(object, "silent", silent);
     json_object_set_new(object, "other", other);
+    json_object_set_new(object, "nodes", nodes);
+    json_object_set_new(object, "qth", mean_json(&slot->qth));
+    json_object_set_new(object, "release",
+                        slot->release.total ? latency_json(&slot->release) : json_null());
+    json_object_set_new(object, "valid_least_ms",
+                        slot->acquire.total ? json_integer(slot->valid_least)
+                                            : json_null());
     return object;
 }
 

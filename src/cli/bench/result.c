@@ -60,6 +60,7 @@ static void take_node(struct bench_result_node *node, const struct cycle_node *a
     case CYCLE_GRANTED:
         node->granted++;
         histogram_add(&node->latency, answer->latency_us, 1);
+        timeline_mean_add(&slot->grant[index], answer->latency_us);
         return;
     case CYCLE_READY: node->ready++; return;
     case CYCLE_REFUSED: node->refused++; break;
@@ -76,7 +77,8 @@ static void take_node(struct bench_result_node *node, const struct cycle_node *a
 }
 
 /* Computes what the same replies would have meant for other sets of nodes. */
-static void take_models(struct bench_result *bench_result, const struct cycle *cycle)
+static void take_models(struct bench_result *bench_result, const struct cycle *cycle,
+                        struct timeline_slot *slot)
 {
     int64_t latency[REDLOCK_NODES_MAX];
     struct order_stats order_stats;
@@ -84,9 +86,12 @@ static void take_models(struct bench_result *bench_result, const struct cycle *c
     for (unsigned i = 0; i < n; i++)
         latency[i] = cycle_latency(&cycle->node[i]);
     order_stats_sort(&order_stats, latency, n);
-    result_add(&bench_result->all, order_stats_quorum(&order_stats, q), 1);
-    if (order_stats_quorum(&order_stats, q) < ORDER_STATS_UNKNOWN)
+    int64_t qth = order_stats_quorum(&order_stats, q);
+    result_add(&bench_result->all, qth, 1);
+    if (qth < ORDER_STATS_UNKNOWN) {
         bench_result->node[order_stats.node[q - 1]].last++;
+        timeline_mean_add(&slot->qth, qth);
+    }
     for (unsigned i = 0; i < n; i++)
         result_add(&bench_result->node[i].without, order_stats_without(&order_stats, q, i),
                    1);
@@ -121,6 +126,24 @@ void bench_result_end(struct bench_result *bench_result, int64_t elapsed_us)
         outage_end(&bench_result->node[i].outage, elapsed_us);
 }
 
+static void take_held(struct bench_result *bench_result, const struct cycle *cycle,
+                      struct timeline_slot *slot)
+{
+    int64_t valid = cycle->acquired.valid_ms;
+    if (slot->acquire.total == 0 || valid < slot->valid_least)
+        slot->valid_least = valid;
+    bench_result->held++;
+    histogram_add(&bench_result->acquire, cycle->acquire_us, 1);
+    histogram_add(&bench_result->valid, valid, 1);
+    histogram_add(&slot->acquire, cycle->acquire_us, 1);
+    if (cycle->released == REDLOCK_OK) {
+        histogram_add(&bench_result->release, cycle->release_us, 1);
+        histogram_add(&slot->release, cycle->release_us, 1);
+    } else {
+        bench_result->not_released[cycle->released]++;
+    }
+}
+
 void bench_result_take(struct bench_result *bench_result, const struct cycle *cycle)
 {
     int64_t at = cycle->begun_us - bench_result->began_us;
@@ -128,19 +151,13 @@ void bench_result_take(struct bench_result *bench_result, const struct cycle *cy
     bench_result->cycles++;
     for (unsigned i = 0; i < bench_result->n; i++)
         take_node(&bench_result->node[i], &cycle->node[i], slot, i);
-    take_models(bench_result, cycle);
+    take_models(bench_result, cycle, slot);
     take_outages(bench_result, cycle, at);
     if (!cycle_is_held(cycle)) {
         bench_result->not_acquired[cycle->acquired.code]++;
         slot->failed++;
-        return;
+        slot->code[cycle->acquired.code]++;
+    } else {
+        take_held(bench_result, cycle, slot);
     }
-    bench_result->held++;
-    histogram_add(&bench_result->acquire, cycle->acquire_us, 1);
-    histogram_add(&bench_result->valid, cycle->acquired.valid_ms, 1);
-    histogram_add(&slot->acquire, cycle->acquire_us, 1);
-    if (cycle->released == REDLOCK_OK)
-        histogram_add(&bench_result->release, cycle->release_us, 1);
-    else
-        bench_result->not_released[cycle->released]++;
 }

@@ -27,13 +27,11 @@ struct bench_result_node {
     struct outage outage; /* the time without its grants */
 };
 
-#define BENCH_RESULT_CODES (REDLOCK_WOULD_DEADLOCK + 1)
-
 struct bench_result {
     unsigned n, q;
     uint64_t cycles, held;
-    uint64_t not_acquired[BENCH_RESULT_CODES]; /* by result code */
-    uint64_t not_released[BENCH_RESULT_CODES];
+    uint64_t not_acquired[CYCLE_CODES]; /* by result code */
+    uint64_t not_released[CYCLE_CODES];
     int64_t began_us; /* of CLOCK_MONOTONIC; set by the caller */
     int64_t elapsed_us;
     struct histogram acquire, release, valid; /* us, us, ms */

@@ -105,7 +105,7 @@ static void print_summary(const struct bench *bench)
            (double)bench_result->elapsed_us / 1e6,
            bench_grouped((uint64_t)(per_s + 0.5), rate), (long long)bench->workers,
            bench_grouped(bench_result->cycles - bench_result->held, failed));
-    for (int code = 0; code < BENCH_RESULT_CODES; code++) {
+    for (int code = 0; code < CYCLE_CODES; code++) {
         if (bench_result->not_acquired[code])
             printf("    not acquired, %s: %s\n", cli_cause_name(code, text),
                    bench_grouped(bench_result->not_acquired[code], failed));

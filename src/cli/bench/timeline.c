@@ -7,15 +7,30 @@ bool timeline_init(struct timeline *timeline)
     memset(timeline, 0, sizeof(*timeline));
     timeline->interval_ms = TIMELINE_FIRST_MS;
     for (size_t i = 0; i < TIMELINE_SLOTS; i++)
-        if (!histogram_init(&timeline->slot[i].acquire, HISTOGRAM_COARSE))
+        if (!histogram_init(&timeline->slot[i].acquire, HISTOGRAM_COARSE) ||
+            !histogram_init(&timeline->slot[i].release, HISTOGRAM_COARSE))
             return false;
     return true;
 }
 
 void timeline_free(struct timeline *timeline)
 {
-    for (size_t i = 0; i < TIMELINE_SLOTS; i++)
+    for (size_t i = 0; i < TIMELINE_SLOTS; i++) {
         histogram_free(&timeline->slot[i].acquire);
+        histogram_free(&timeline->slot[i].release);
+    }
+}
+
+static void merge_means(struct timeline_mean *mean, struct timeline_mean other)
+{
+    mean->count += other.count;
+    mean->sum += other.sum;
+    mean->most = other.most > mean->most ? other.most : mean->most;
+}
+
+void timeline_mean_add(struct timeline_mean *mean, int64_t us)
+{
+    merge_means(mean, (struct timeline_mean){1, us, us});
 }
 
 /* Empties `from`, which may be the same. */
@@ -23,15 +38,21 @@ static void move_slot(struct timeline_slot *to, struct timeline_slot *from)
 {
     if (to == from)
         return;
+    bool is_less = to->acquire.total == 0 || from->valid_least < to->valid_least;
+    if (from->acquire.total > 0 && is_less)
+        to->valid_least = from->valid_least;
     histogram_move(&to->acquire, &from->acquire);
+    histogram_move(&to->release, &from->release);
+    merge_means(&to->qth, from->qth);
     to->failed += from->failed;
-    from->failed = 0;
+    for (size_t i = 0; i < CYCLE_CODES; i++)
+        to->code[i] += from->code[i];
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) {
+        merge_means(&to->grant[i], from->grant[i]);
         to->silent[i] += from->silent[i];
         to->other[i] += from->other[i];
     }
-    memset(from->silent, 0, sizeof(from->silent));
-    memset(from->other, 0, sizeof(from->other));
+    *from = (struct timeline_slot){.acquire = from->acquire, .release = from->release};
 }
 
 static void fold(struct timeline *timeline)

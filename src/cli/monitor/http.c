@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SWEEP_MS   1000
-#define INPUT_MAX  (HTTP_HEADERS_MAX + HTTP_BODY_MAX)
+#define SWEEP_MS  1000
+#define INPUT_MAX (HTTP_HEADERS_MAX + HTTP_BODY_MAX)
 
 #define NO_POLICY                                                                          \
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -104,8 +104,10 @@ static struct bufferevent *accepted(struct event_base *base, void *arg)
 
 static bool is_our_name(const struct http *http, const char *name, size_t len)
 {
-    return (len == strlen("localhost") && evutil_ascii_strncasecmp(name, "localhost", len) == 0) ||
-           (len == strlen(http->host) && evutil_ascii_strncasecmp(name, http->host, len) == 0);
+    return (len == strlen("localhost") &&
+            evutil_ascii_strncasecmp(name, "localhost", len) == 0) ||
+           (len == strlen(http->host) &&
+            evutil_ascii_strncasecmp(name, http->host, len) == 0);
 }
 
 /*
@@ -115,7 +117,8 @@ static bool is_our_name(const struct http *http, const char *name, size_t len)
  */
 static bool is_for_us(const struct http *http, struct evhttp_request *request)
 {
-    const char *host = evhttp_find_header(evhttp_request_get_input_headers(request), "Host");
+    const char *host =
+        evhttp_find_header(evhttp_request_get_input_headers(request), "Host");
     struct sockaddr_storage address;
     int len = sizeof(address);
     if (evhttp_uri_get_host(evhttp_request_get_evhttp_uri(request)))

@@ -9,9 +9,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define UNIX        "unix:"
-#define UNIX_MODE   0177 /* of umask(2): only the user may connect */
-#define BACKLOG     64
+#define UNIX      "unix:"
+#define UNIX_MODE 0177 /* of umask(2): only the user may connect */
+#define BACKLOG   64
 
 _Noreturn static void fail(const char *where, const char *why)
 {
@@ -33,10 +33,10 @@ static void not_accepted(struct evconnlistener *of_loop, void *arg)
 static void bind_to(struct listener *listener, const struct cli *cli, const char *where,
                     const struct sockaddr *address, socklen_t len)
 {
-    unsigned flags =
-        LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE | LEV_OPT_DISABLED;
-    listener->of_loop = evconnlistener_new_bind(cli->base, NULL, NULL, flags, BACKLOG,
-                                                address, (int)len);
+    unsigned flags = LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE |
+                     LEV_OPT_DISABLED;
+    listener->of_loop =
+        evconnlistener_new_bind(cli->base, NULL, NULL, flags, BACKLOG, address, (int)len);
     if (!listener->of_loop)
         fail(where, strerror(errno));
     evconnlistener_set_error_cb(listener->of_loop, not_accepted);

@@ -9,10 +9,10 @@
 
 struct listener {
     struct evconnlistener *of_loop; /* disabled at first, and if accept() has failed */
-    bool is_remote;         /* other hosts can connect */
-    char *place;            /* "http://127.0.0.1:9121/", or "unix:PATH" */
-    const char *path;       /* of a unix socket, or NULL */
-    struct stat made;       /* that socket, so that no other one is removed */
+    bool is_remote;                 /* other hosts can connect */
+    char *place;                    /* "http://127.0.0.1:9121/", or "unix:PATH" */
+    const char *path;               /* of a unix socket, or NULL */
+    struct stat made;               /* that socket, so that no other one is removed */
 };
 
 /* As http_new(). */

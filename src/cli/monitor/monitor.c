@@ -53,11 +53,12 @@ static void read_options(struct monitor *monitor, struct cli *cli, int argc, cha
 
 static void say_where(const struct monitor *monitor)
 {
-    cli_say(monitor->cli, "monitor: the page is at %s%s", http_place(monitor->http),
-            http_is_remote(monitor->http)
-                ? "; everybody who can connect sees the nodes, and the keys and the holders "
-                  "of all locks"
-                : "");
+    cli_say(
+        monitor->cli, "monitor: the page is at %s%s", http_place(monitor->http),
+        http_is_remote(monitor->http)
+            ? "; everybody who can connect sees the nodes, and the keys and the holders "
+              "of all locks"
+            : "");
 }
 
 int cli_monitor(struct cli *cli, int argc, char **argv)
