@@ -19,10 +19,20 @@ static void add_client(const redlock_client *client, struct evbuffer *body)
     free(text);
 }
 
+static void add_locks(struct monitor_locks *locks, struct evbuffer *body)
+{
+    struct cli_text printed;
+    monitor_locks_metrics(locks, cli_text_begin(&printed));
+    char *text = cli_text_end(&printed);
+    evbuffer_add(body, text, printed.size);
+    free(text);
+}
+
 int monitor_metrics(void *arg, const struct evkeyvalq *query, struct evbuffer *body)
 {
     const struct monitor *monitor = arg;
     (void)query;
     add_client(monitor->cli->client, body);
+    add_locks(monitor->locks, body);
     return 200;
 }

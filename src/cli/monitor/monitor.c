@@ -27,6 +27,7 @@ const struct cli_help cli_monitor_help = {
 };
 
 static const struct http_route routes[] = {
+    {"/api/locks", HTTP_JSON, monitor_api_locks, NULL},
     {"/healthz", HTTP_TEXT, monitor_healthz, NULL},
     {"/metrics", "text/plain; version=0.0.4; charset=utf-8", monitor_metrics, NULL},
     {NULL, NULL, NULL, NULL},
@@ -67,6 +68,7 @@ int cli_monitor(struct cli *cli, int argc, char **argv)
     struct cli_signals signals;
     read_options(&monitor, cli, argc, argv);
     cli_connect(cli);
+    monitor.locks = monitor_locks_new(cli);
     monitor.http = http_new(cli, monitor.listen, monitor.allow_remote, routes, &monitor);
     say_where(&monitor);
     cli_signals_begin(&signals, cli->base, cli_set, &monitor.done);
@@ -75,5 +77,6 @@ int cli_monitor(struct cli *cli, int argc, char **argv)
     cli_drain(cli);
     cli_signals_end(&signals);
     cli_disconnect(cli);
+    monitor_locks_free(monitor.locks);
     return CLI_OK;
 }

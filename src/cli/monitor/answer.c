@@ -1,0 +1,30 @@
+/* Answers in JSON. */
+#include "monitor.h"
+
+#include <stdlib.h>
+
+static int write_object(struct evbuffer *body, json_t *object, int status)
+{
+    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    bool is_whole = cli_json_check() && text;
+    if (is_whole)
+        evbuffer_add_printf(body, "%s\n", text);
+    free(text);
+    json_decref(object);
+    return is_whole ? status : 503;
+}
+
+int monitor_answer(struct evbuffer *body, const char *name, json_t *object)
+{
+    json_t *whole =
+        json_pack("{s: o}", "schema", json_sprintf("redlock.monitor.%s/1", name));
+    if (whole && object)
+        json_object_update(whole, object);
+    json_decref(object);
+    return write_object(body, whole, 200);
+}
+
+int monitor_refuse(struct evbuffer *body, const char *error)
+{
+    return write_object(body, json_pack("{s:s}", "error", error), 400);
+}

@@ -1,0 +1,68 @@
+"""Shared by the tests of redlock monitor: one that runs, and what it answers."""
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import urllib.parse
+
+import lab
+
+
+class Connection(http.client.HTTPConnection):
+    """HTTP by a unix socket."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=lab.STATE_SECONDS)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Monitor:
+    """`redlock monitor words...` on these nodes; ends with the block, and must do so by TERM."""
+
+    def __init__(self, quorum, *words, **more):
+        self.path = lab.temporary("monitor")
+        self.process = lab.start("monitor", *lab.PATIENT, "--listen", f"unix:{self.path}", *words,
+                                 env=lab.on(quorum, **more))
+
+    def __enter__(self):
+        lab.wait_for(lambda: os.path.exists(self.path), "the monitor")
+        return self
+
+    def __exit__(self, kind, *_):
+        self.process.send_signal(signal.SIGTERM)
+        ended = lab.finish(self.process)
+        if not kind:
+            ended.expect(0)
+
+    def get(self, path, **query):
+        """The status and the text."""
+        connection = Connection(self.path)
+        words = f"?{urllib.parse.urlencode(query)}" if query else ""
+        connection.request("GET", path + words)
+        with connection.getresponse() as answer:
+            return answer.status, answer.read().decode()
+
+    def json(self, name, **query):
+        status, text = self.get(f"/api/{name}", **query)
+        lab.equal(status, 200, f"the status of {name}")
+        answer = json.loads(text)
+        lab.equal(answer["schema"], f"redlock.monitor.{name}/1", "schema")
+        return answer
+
+    def metrics(self, name):
+        """{labels as they are written: value}"""
+        found = re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", self.get("/metrics")[1], re.MULTILINE)
+        return {labels: float(value) for labels, value in found}
+
+    def memory_kb(self):
+        return int(re.search(r"VmRSS:\s+(\d+) kB", lab.read(f"/proc/{self.process.pid}/status"))[1])
+
+    def files(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
