@@ -32,7 +32,7 @@ class Monitor:
                                  env=lab.on(quorum, **more))
 
     def __enter__(self):
-        lab.wait_for(lambda: os.path.exists(self.path), "the monitor")
+        lab.wait_for(self.listens, "the monitor")
         return self
 
     def __exit__(self, kind, *_):
@@ -40,6 +40,11 @@ class Monitor:
         ended = lab.finish(self.process)
         if not kind:
             ended.expect(0)
+
+    def listens(self):
+        """The socket is there a little earlier than it can be connected."""
+        with socket.socket(socket.AF_UNIX) as one:
+            return one.connect_ex(self.path) == 0
 
     def get(self, path, **query):
         """The status and the text."""
