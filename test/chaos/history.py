@@ -131,8 +131,7 @@ class Found:
     @staticmethod
     def refused(lines):
         """Of holders that held the lock all the time."""
-        return [judge.Wrong(line.keys[0], line.holder, line.begin, line.end, f"{line.keys[0]}: the "
-                            f"resource refused {line.holder} with {line.fence}, which held the "
-                            "lock")
+        return [judge.Wrong(key, line.holder, line.begin, line.end, f"{key}: the resource refused "
+                            f"{line.holder} with {line.fence}, which held the lock")
                 for line in lines if line.what in ("write", "read") and
-                line.result == "refused" and line.until >= line.end]
+                line.result == "refused" and line.until >= line.end for key in keys_of(line)]

@@ -98,6 +98,9 @@ KNOWN = (
     ("a holder that was refused", ("order", "f:1"), """
         acquire a:1 1 2 OK fenced-exclusive 8 90 f:1
         write a:1 5 6 refused fenced-exclusive 8 90 f:1"""),
+    ("a holder of a slot that was refused", ("order", "fs:1!1"), """
+        acquire a:1 1 2 OK fenced-slots=3:1 8 90 fs:1
+        write a:1 5 6 refused fenced-slots=3:1 8 90 fs:1"""),
     ("a late holder that was refused", None, """
         acquire a:1 1 2 OK fenced-exclusive 8 5 f:1
         write a:1 7 8 refused fenced-exclusive 8 0 f:1"""),
