@@ -415,6 +415,12 @@ bool cli_write_json(const struct cli *cli, json_t *object, FILE *stream);
 /* Adds what an acquire, extend or release prints: "granted", "quorum", "nodes". */
 void cli_add_outcome(json_t *object, const struct cli_outcome *outcome);
 
+/* "warning" */
+const char *cli_severity(redlock_severity severity);
+
+/* What a check found of a node: an object. */
+json_t *cli_health_json(const redlock_node_health *node);
+
 /* The result for each node: as an array of objects, and as lines on stderr with -v. */
 json_t *cli_nodes_json(const redlock_node *nodes, size_t count);
 void cli_say_nodes(const struct cli *cli, const redlock_node *nodes, size_t count);

@@ -320,7 +320,7 @@ int cli_bench(struct cli *cli, int argc, char **argv)
         .ended = ended,
         .arg = &call,
     };
-    workers_init(workers, (unsigned)bench->workers);
+    workers_init(workers, (unsigned)bench->workers, "redlock-bench");
     if (!bench_result_init(&bench->bench_result, n, bench->quorum))
         cli_fail(CLI_FAILED, "out of memory");
     workers_begin(workers, 0, 1);

@@ -7,7 +7,7 @@
 #include <sys/random.h>
 
 #define PAUSE_MS 50 /* after a failed cycle, which may have taken no time at all */
-#define KEY_MAX  64
+#define KEY_MAX  160
 
 enum worker_state {
     WORKER_IDLE,
@@ -156,8 +156,7 @@ static void begin_cycle(void *arg)
 
 /* --- all workers --- */
 
-/* The keys are different for each run, and different from the keys of all other locks. */
-void workers_init(struct workers *workers, unsigned count)
+void workers_init(struct workers *workers, unsigned count, const char *name)
 {
     uint64_t random;
     workers->count = count;
@@ -168,10 +167,15 @@ void workers_init(struct workers *workers, unsigned count)
         struct worker *worker = &workers->worker[i];
         worker->workers = workers;
         worker->index = i;
-        snprintf(worker->key, sizeof(worker->key), "redlock-bench:%016" PRIx64 ":%u",
-                 random, i);
+        snprintf(worker->key, sizeof(worker->key), "%.120s:%016" PRIx64 ":%u", name, random,
+                 i);
         cli_timer_begin(&worker->pause, workers->cli->base, 0, begin_cycle, worker);
     }
+}
+
+const char *workers_key(const struct workers *workers, unsigned index)
+{
+    return workers->worker[index].key;
 }
 
 void workers_begin(struct workers *workers, unsigned first, unsigned end)
@@ -189,17 +193,21 @@ void workers_cancel(struct workers *workers)
             redlock_cancel(workers->worker[i].lease);
 }
 
-/* No callback reports the last node's reply, so it is checked after each iteration. */
+void workers_step(struct workers *workers)
+{
+    for (unsigned i = 0; i < workers->count; i++) {
+        struct worker *worker = &workers->worker[i];
+        if (worker->state == WORKER_HOLDING && (read_replies(worker) || worker->lost))
+            workers_release(worker);
+    }
+}
+
 void workers_run(struct workers *workers)
 {
     while (workers->busy > 0) {
         if (event_base_loop(workers->cli->base, EVLOOP_ONCE) != 0)
             cli_fail(CLI_FAILED, "the event loop failed");
-        for (unsigned i = 0; i < workers->count; i++) {
-            struct worker *worker = &workers->worker[i];
-            if (worker->state == WORKER_HOLDING && (read_replies(worker) || worker->lost))
-                workers_release(worker);
-        }
+        workers_step(workers);
     }
 }
 

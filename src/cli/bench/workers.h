@@ -1,7 +1,8 @@
 /*
- * Workers of redlock bench (--lanes). Each worker acquires a lock of its own, holds it
- * until every node has replied or timed out, releases it, and begins again. So the times of
- * the slower nodes are known as well, and no measured time includes the time of holding.
+ * Workers of redlock bench (--lanes), and the one of redlock monitor. Each worker acquires
+ * a lock of its own, holds it until every node has replied or timed out, releases it, and
+ * begins again. So the times of the slower nodes are known as well, and no measured time
+ * includes the time of holding.
  */
 #ifndef CLI_WORKERS_H
 #define CLI_WORKERS_H
@@ -28,14 +29,22 @@ struct workers {
     unsigned count, busy;
 };
 
-/* The caller sets the first four members. No cycle begins before workers_begin(). */
-void workers_init(struct workers *workers, unsigned count);
+/*
+ * The caller sets the first four members. No cycle begins before workers_begin(). The keys
+ * begin with `name`, are different for each run, and different from the keys of all other
+ * locks.
+ */
+void workers_init(struct workers *workers, unsigned count, const char *name);
+const char *workers_key(const struct workers *workers, unsigned index);
 
 /* Starts workers from `first` up to but not including `end`; also allowed in a callback. */
 void workers_begin(struct workers *workers, unsigned first, unsigned end);
 
 /* Cancels all acquires in progress, when waiting for them is pointless. */
 void workers_cancel(struct workers *workers);
+
+/* Call it after each iteration of the loop: no callback reports the last node's reply. */
+void workers_step(struct workers *workers);
 
 /* Runs the loop until every worker that was started has ended. */
 void workers_run(struct workers *workers);

@@ -1,10 +1,11 @@
 /* /metrics, for Prometheus. */
-#include "monitor.h"
-
+#include <inttypes.h>
 #include <redlock/stats.h>
 #include <stdlib.h>
 
-static void add_client(const redlock_client *client, struct evbuffer *body)
+#include "monitor.h"
+
+static void add_client(const redlock_client *client, FILE *to)
 {
     redlock_node_stats nodes[REDLOCK_NODES_MAX];
     redlock_stats stats;
@@ -15,24 +16,77 @@ static void add_client(const redlock_client *client, struct evbuffer *body)
     size_t len = redlock_stats_prometheus(&stats, NULL, 0, NULL, 0);
     char *text = cli_need_memory(malloc(len + 1));
     redlock_stats_prometheus(&stats, NULL, 0, text, len + 1);
-    evbuffer_add(body, text, len);
+    fputs(text, to);
     free(text);
 }
 
-static void add_locks(struct monitor_locks *locks, struct evbuffer *body)
+/* --- the canary --- */
+
+/* Powers of two microseconds, as those of the client: 32 us to 67 s. */
+#define BOUND_FROM 5
+#define BOUND_TO   26
+
+static void add_head(const char *name, const char *type, const char *help, FILE *to)
 {
-    struct cli_text printed;
-    monitor_locks_metrics(locks, cli_text_begin(&printed));
-    char *text = cli_text_end(&printed);
-    evbuffer_add(body, text, printed.size);
-    free(text);
+    fprintf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void add_histogram(const redlock_histogram *histogram, const char *name,
+                          const char *help, FILE *to)
+{
+    uint64_t below = 0;
+    add_head(name, "histogram", help, to);
+    for (unsigned bucket = 0, power = BOUND_FROM; power <= BOUND_TO; bucket++) {
+        int64_t bound = redlock_histogram_bound(bucket);
+        below += histogram->bucket[bucket];
+        if (bound != INT64_C(1) << power)
+            continue;
+        fprintf(to, "%s_bucket{le=\"%.9g\"} %" PRIu64 "\n", name, (double)bound / 1e6,
+                below);
+        power++;
+    }
+    uint64_t count = redlock_histogram_count(histogram);
+    fprintf(to, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, count);
+    fprintf(to, "%s_sum %.6f\n", name, (double)histogram->sum_us / 1e6);
+    fprintf(to, "%s_count %" PRIu64 "\n", name, count);
+}
+
+/* The usual results are shown even if they did not occur. */
+static bool is_usual(int code)
+{
+    return code == REDLOCK_OK || code == REDLOCK_TAKEN || code == REDLOCK_NO_QUORUM ||
+           code == REDLOCK_EXPIRED || code == REDLOCK_DENIED || code == REDLOCK_UNCONFIRMED;
+}
+
+static void add_canary(const struct canary *canary, FILE *to)
+{
+    const char *cycles = "redlock_canary_cycles_total";
+    char name[CLI_CAUSE];
+    add_head("redlock_canary_writes", "gauge", "1: it takes its lock; 0: it only watches.",
+             to);
+    fprintf(to, "redlock_canary_writes %d\n", !canary->is_denied);
+    add_head(cycles, "counter", "Cycles of the canary that have ended.", to);
+    for (int code = 0; code < CYCLE_CODES; code++)
+        if (canary->results[code] > 0 || is_usual(code))
+            fprintf(to, "%s{result=\"%s\"} %" PRIu64 "\n", cycles,
+                    cli_cause_name(code, name), canary->results[code]);
+    add_histogram(&canary->acquire, "redlock_canary_acquire_seconds",
+                  "Acquires of the canary that succeeded.", to);
+    add_histogram(&canary->release, "redlock_canary_release_seconds",
+                  "Releases after these acquires, whatever their result.", to);
 }
 
 int monitor_metrics(void *arg, const struct evkeyvalq *query, struct evbuffer *body)
 {
     const struct monitor *monitor = arg;
+    struct cli_text printed;
+    FILE *to = cli_text_begin(&printed);
     (void)query;
-    add_client(monitor->cli->client, body);
-    add_locks(monitor->locks, body);
+    add_client(monitor->cli->client, to);
+    add_canary(&monitor->canary, to);
+    monitor_locks_metrics(monitor->locks, to);
+    char *text = cli_text_end(&printed);
+    evbuffer_add(body, text, printed.size);
+    free(text);
     return 200;
 }

@@ -1,5 +1,6 @@
 /* redlock monitor: whether the nodes are fit, and what the quorum costs, by HTTP. */
 #include "monitor.h"
+#include "page.h"
 
 #define LISTEN       "127.0.0.1:9121"
 #define EVERY_MS     1000
@@ -26,8 +27,18 @@ const struct cli_help cli_monitor_help = {
     "Exit codes: 0 ended by INT or TERM; 78 also: it cannot listen there.\n",
 };
 
+static int send_page(void *arg, const struct evkeyvalq *query, struct evbuffer *body)
+{
+    (void)arg;
+    (void)query;
+    evbuffer_add_reference(body, cli_page, cli_page_len, NULL, NULL);
+    return 200;
+}
+
 static const struct http_route routes[] = {
+    {"/", HTTP_HTML, send_page, cli_page_policy},
     {"/api/locks", HTTP_JSON, monitor_api_locks, NULL},
+    {"/api/nodes", HTTP_JSON, monitor_api_nodes, NULL},
     {"/healthz", HTTP_TEXT, monitor_healthz, NULL},
     {"/metrics", "text/plain; version=0.0.4; charset=utf-8", monitor_metrics, NULL},
     {NULL, NULL, NULL, NULL},
@@ -62,6 +73,22 @@ static void say_where(const struct monitor *monitor)
             : "");
 }
 
+static void step(struct monitor *monitor)
+{
+    if (event_base_loop(monitor->cli->base, EVLOOP_ONCE) != 0)
+        cli_fail(CLI_FAILED, "the event loop failed");
+    canary_step(&monitor->canary);
+}
+
+static void run(struct monitor *monitor)
+{
+    while (!monitor->done)
+        step(monitor);
+    canary_stop(&monitor->canary);
+    while (canary_is_busy(&monitor->canary))
+        step(monitor);
+}
+
 int cli_monitor(struct cli *cli, int argc, char **argv)
 {
     static struct monitor monitor;
@@ -72,10 +99,15 @@ int cli_monitor(struct cli *cli, int argc, char **argv)
     monitor.http = http_new(cli, monitor.listen, monitor.allow_remote, routes, &monitor);
     say_where(&monitor);
     cli_signals_begin(&signals, cli->base, cli_set, &monitor.done);
-    cli_wait(cli->base, &monitor.done);
+    canary_begin(&monitor.canary, cli, monitor.every_ms,
+                 (size_t)(monitor.keep_ms / monitor.every_ms));
+    monitor_health_begin(&monitor);
+    run(&monitor);
     http_free(monitor.http);
+    monitor_health_end(&monitor);
     cli_drain(cli);
     cli_signals_end(&signals);
+    canary_end(&monitor.canary);
     cli_disconnect(cli);
     monitor_locks_free(monitor.locks);
     return CLI_OK;

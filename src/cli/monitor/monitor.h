@@ -2,8 +2,21 @@
 #ifndef CLI_MONITOR_H
 #define CLI_MONITOR_H
 
+#include "canary.h"
 #include "http.h"
 #include "locks.h"
+
+/* Whether locks can be taken, and what the last check found. */
+struct monitor_health {
+    struct cli_timer look, check;
+    bool began;       /* the next three are known */
+    char *reason;     /* why no lock can be taken; NULL: one can */
+    int64_t since_ms; /* the time of day of the last change between these two */
+    unsigned votes;   /* nodes that may vote on plain locks */
+    bool checking;
+    json_t *checked; /* of each node; NULL: no check has ended yet */
+    int64_t checked_us;
+};
 
 struct monitor {
     struct cli *cli;
@@ -12,10 +25,15 @@ struct monitor {
     int64_t every_ms, keep_ms;
     struct http *http;
     struct monitor_locks *locks;
+    struct canary canary;
+    struct monitor_health health;
     bool done;
 };
 
-/* nodes.c: /healthz. */
+/* nodes.c: /api/nodes and /healthz. */
+void monitor_health_begin(struct monitor *monitor);
+void monitor_health_end(struct monitor *monitor);
+int monitor_api_nodes(void *arg, const struct evkeyvalq *query, struct evbuffer *body);
 int monitor_healthz(void *arg, const struct evkeyvalq *query, struct evbuffer *body);
 
 /* metrics.c: /metrics. */

@@ -26,12 +26,6 @@ const struct cli_help cli_check_help = {
 #define CLI_NOT_TRIED 3
 #define COLUMNS       6 /* columns between STATE and the findings */
 
-static const char *const severities[] = {
-    [REDLOCK_NOTE] = "note",
-    [REDLOCK_WARNING] = "warning",
-    [REDLOCK_DEFECT] = "defect",
-};
-
 static const char *const colors[] = {
     [REDLOCK_NOTE] = CLI_PLAIN,
     [REDLOCK_WARNING] = CLI_YELLOW,
@@ -125,7 +119,7 @@ static void print_finding(const struct cli *cli, const redlock_health_report *re
                           size_t first, const redlock_finding *finding)
 {
     printf("%s%s%s %s: %s\n", cli->color ? colors[finding->severity] : "",
-           severities[finding->severity], cli->color ? CLI_PLAIN : "", finding->code,
+           cli_severity(finding->severity), cli->color ? CLI_PLAIN : "", finding->code,
            finding->text);
     for (size_t i = first; i < report->count; i++) {
         const redlock_finding *found = find(report->nodes[i], finding->code);
@@ -178,45 +172,6 @@ static void print_table(const struct cli *cli, const redlock_health_report *heal
 
 /* --- for programs --- */
 
-static json_t *findings_json(const redlock_node_health *node)
-{
-    json_t *array = json_array();
-    for (size_t i = 0; i < node->count; i++) {
-        const redlock_finding *found = node->findings[i];
-        json_array_append_new(array, json_pack("{s:s, s:s, s:s, s:o}", "severity",
-                                               severities[found->severity], "code",
-                                               found->code, "text", found->text, "detail",
-                                               cli_json_known_text(found->detail)));
-    }
-    return array;
-}
-
-static json_t *member_json(const redlock_node_health *node)
-{
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "state",
-                     node->member_state == REDLOCK_MEMBER_UNSEEN
-                         ? json_null()
-                         : json_string(redlock_member_state_name(node->member_state)),
-                     "member_index", cli_json_known(node->member_index), "generation",
-                     cli_json_known(node->generation), "quarantine_ms",
-                     cli_json_known(cli_ms(node->quarantine_us)), "max_ttl_ms",
-                     cli_json_known(cli_ms(node->max_ttl_us)));
-}
-
-static json_t *node_json(const redlock_node_health *node)
-{
-    return json_pack(
-        "{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uri",
-        cli_json_text(node->uri), "fit", node->fit, "latency_us",
-        cli_json_known(node->latency_us), "version", cli_json_known_text(node->version),
-        "offset_us", node->timed ? json_integer(node->offset_us) : json_null(),
-        "offset_err_us", node->timed ? json_integer(node->offset_err_us) : json_null(),
-        "maxmemory_policy", cli_json_known_text(node->policy), "maxmemory",
-        cli_json_known(node->maxmemory), "fsync", cli_json_known_text(node->fsync),
-        "replicas", cli_json_known(node->replicas), "fenced", member_json(node), "findings",
-        findings_json(node));
-}
-
 static bool check_print_json(const struct cli *cli,
                              const redlock_health_report *health_report, unsigned how)
 {
@@ -228,7 +183,7 @@ static bool check_print_json(const struct cli *cli,
     };
     json_t *nodes = json_array();
     for (size_t i = 0; i < health_report->count; i++)
-        json_array_append_new(nodes, node_json(health_report->nodes[i]));
+        json_array_append_new(nodes, cli_health_json(health_report->nodes[i]));
     return cli_print_json(cli, json_pack("{s:s, s:b, s:b, s:i, s:i, s:o}", "health",
                                          health_names[health_report->health], "strict",
                                          (how & REDLOCK_CHECK_STRICT) != 0, "fence",

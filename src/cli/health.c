@@ -1,0 +1,51 @@
+/* What a check found of a node, for programs. */
+#include "cli.h"
+
+const char *cli_severity(redlock_severity severity)
+{
+    static const char *const names[] = {
+        [REDLOCK_NOTE] = "note",
+        [REDLOCK_WARNING] = "warning",
+        [REDLOCK_DEFECT] = "defect",
+    };
+    return names[severity];
+}
+
+static json_t *findings_json(const redlock_node_health *node)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < node->count; i++) {
+        const redlock_finding *found = node->findings[i];
+        json_array_append_new(array, json_pack("{s:s, s:s, s:s, s:o}", "severity",
+                                               cli_severity(found->severity), "code",
+                                               found->code, "text", found->text, "detail",
+                                               cli_json_known_text(found->detail)));
+    }
+    return array;
+}
+
+static json_t *member_json(const redlock_node_health *node)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "state",
+                     node->member_state == REDLOCK_MEMBER_UNSEEN
+                         ? json_null()
+                         : json_string(redlock_member_state_name(node->member_state)),
+                     "member_index", cli_json_known(node->member_index), "generation",
+                     cli_json_known(node->generation), "quarantine_ms",
+                     cli_json_known(cli_ms(node->quarantine_us)), "max_ttl_ms",
+                     cli_json_known(cli_ms(node->max_ttl_us)));
+}
+
+json_t *cli_health_json(const redlock_node_health *node)
+{
+    return json_pack(
+        "{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uri",
+        cli_json_text(node->uri), "fit", node->fit, "latency_us",
+        cli_json_known(node->latency_us), "version", cli_json_known_text(node->version),
+        "offset_us", node->timed ? json_integer(node->offset_us) : json_null(),
+        "offset_err_us", node->timed ? json_integer(node->offset_err_us) : json_null(),
+        "maxmemory_policy", cli_json_known_text(node->policy), "maxmemory",
+        cli_json_known(node->maxmemory), "fsync", cli_json_known_text(node->fsync),
+        "replicas", cli_json_known(node->replicas), "fenced", member_json(node), "findings",
+        findings_json(node));
+}

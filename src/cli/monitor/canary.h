@@ -1,0 +1,48 @@
+/*
+ * The canary: a lock of redlock monitor's own, which is taken and released again and again.
+ * So it is known, without anybody's lock, what a lock costs and whether one can be taken.
+ */
+#ifndef CLI_CANARY_H
+#define CLI_CANARY_H
+
+#include "bench/workers.h"
+#include "history.h"
+
+#include <redlock/stats.h>
+
+struct canary {
+    struct workers workers; /* one */
+    struct history history;
+    int64_t every_ms;
+    struct cli_timer timer;
+    bool may_begin;   /* one cycle, since the timer rang */
+    bool is_denied;   /* its user may not write: it only tries now and then */
+    int64_t begun_us; /* of CLOCK_MONOTONIC: when the last cycle began, or the canary did */
+    int64_t ended_us; /* the same, of its end */
+    redlock_code code; /* of the last cycle: of the acquire, or if it is OK the release */
+    char *why;         /* in words; NULL: OK */
+    uint64_t results[CYCLE_CODES];      /* by `code` */
+    redlock_histogram acquire, release; /* of the cycles that were held */
+};
+
+/* Keeps up to `room` cycles. */
+void canary_begin(struct canary *canary, const struct cli *cli, int64_t every_ms,
+                  size_t room);
+
+/* Call it after each iteration of the loop. */
+void canary_step(struct canary *canary);
+
+/* A cycle runs now. */
+bool canary_is_busy(const struct canary *canary);
+
+/* The name of its lock, without the client's prefix. */
+const char *canary_key(const struct canary *canary);
+
+/* Why no lock could be taken, or none in time; NULL: one was, or others are the reason. */
+const char *canary_failure(const struct canary *canary);
+
+/* Begins no further cycle; one that runs still ends. */
+void canary_stop(struct canary *canary);
+void canary_end(struct canary *canary);
+
+#endif
