@@ -184,6 +184,6 @@ int main(int argc, char **argv)
     cycle_keys(argv[2], cycle.kind.keys, cycle.keys);
     unsigned before = cycle_descriptors();
     run(&cycle);
-    printf("left %u descriptors\nend\n", cycle_descriptors() - before);
+    cycle_end(before);
     return 0;
 }

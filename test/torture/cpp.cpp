@@ -68,6 +68,5 @@ int main(int argc, char **argv)
         return 1;
     const unsigned before = cycle_descriptors();
     run(argv[2], argv + 3, argv + argc);
-    std::cout << "left " << cycle_descriptors() - before << " descriptors\nend"
-              << std::endl;
+    cycle_end(before);
 }

@@ -9,6 +9,7 @@
 #define GIVEN_UP      3
 #define DESCRIPTORS   256
 #define KEY_NAME_SIZE 64
+#define LEFT_MS       5000
 
 static const struct kind kinds[] = {
     {"exclusive", REDLOCK_KIND_EXCLUSIVE, false, 0, 1},
@@ -98,6 +99,14 @@ unsigned cycle_descriptors(void)
     for (int fd = 0; fd < DESCRIPTORS; fd++)
         count += fcntl(fd, F_GETFD) >= 0;
     return count;
+}
+
+void cycle_end(unsigned before)
+{
+    for (int i = 0; i < LEFT_MS && cycle_descriptors() > before; i++)
+        usleep(1000);
+    printf("left %u descriptors\nend\n", cycle_descriptors() - before);
+    fflush(stdout);
 }
 
 bool cycle_are_ready(const redlock_node *nodes, size_t count)

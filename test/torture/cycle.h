@@ -49,6 +49,9 @@ void cycle_again(const char *step, unsigned time);
 /* How many descriptors are open. */
 unsigned cycle_descriptors(void);
 
+/* The last lines. A thread that still resolves a name may have a descriptor for a while. */
+void cycle_end(unsigned before);
+
 bool cycle_are_ready(const redlock_node *nodes, size_t count);
 
 #endif

@@ -91,6 +91,6 @@ int main(int argc, char **argv)
     cycle_keys(argv[2], kind.keys, keys);
     unsigned before = cycle_descriptors();
     run(&kind, keys, (const char *const *)argv + 3, (size_t)argc - 3);
-    printf("left %u descriptors\nend\n", cycle_descriptors() - before);
+    cycle_end(before);
     return 0;
 }
