@@ -7,7 +7,7 @@
 #include "monitor.h"
 
 #define LOCKS_MAX      200000 /* that are kept: about 160 bytes each, in two tables */
-#define REST_TIMES     10     /* the pause after a scan: so many times as long as it took */
+#define REST_TIMES     15     /* the pause after a scan: so many times as long as it took */
 #define REST_LEAST_US  1000000
 #define REST_SCRAPE_US 15000000 /* before a scan that only /metrics wants */
 #define LIMIT          100
@@ -17,12 +17,12 @@ struct monitor_locks {
     struct cli *cli;
     struct table shown, next; /* `next` is being read */
     struct locks_view view;
-    size_t viewed; /* how many rows of `next` are viewed; 0: those of `shown` are */
     bool scans, has_scanned;
     bool is_truncated, next_is_truncated;
     int64_t began_us, took_us, ended_us; /* of the last scan that ended */
     int64_t scanned_us;                  /* the end of the last one that did not fail */
-    char *error;                         /* why the last one failed; or NULL */
+    int64_t grown_us, growing_us; /* when a part was shown last, and what that took */
+    char *error;                  /* why the last one failed; or NULL */
 };
 
 struct monitor_locks *monitor_locks_new(struct cli *cli)
@@ -75,7 +75,6 @@ static void end_scan(struct monitor_locks *locks, redlock_code code)
     if (code == REDLOCK_OK || !locks->has_scanned)
         show_next(locks);
     table_empty(&locks->next);
-    locks->viewed = 0;
     if (code == REDLOCK_OK) {
         locks->has_scanned = true;
         locks->scanned_us = locks->ended_us;
@@ -116,14 +115,20 @@ static void want_scan(struct monitor_locks *locks, int64_t rest_us)
         end_scan(locks, code);
 }
 
-/* Of the first scan, what it has found until now is shown. */
+/*
+ * Of the first scan, what it has found until now is shown. To sort 100,000 rows takes a
+ * while, so somebody who asks all the time does not always get the last ones.
+ */
 static void show_growing(struct monitor_locks *locks)
 {
-    if (locks->has_scanned || locks->shown.count > 0 || locks->viewed == locks->next.count)
+    int64_t now_us = cli_clock_us(CLOCK_MONOTONIC);
+    if (locks->has_scanned || locks->shown.count > 0 ||
+        now_us - locks->grown_us < REST_TIMES * locks->growing_us)
         return;
     table_join(&locks->next);
     locks_view_begin(&locks->view, &locks->next);
-    locks->viewed = locks->next.count;
+    locks->grown_us = cli_clock_us(CLOCK_MONOTONIC);
+    locks->growing_us = locks->grown_us - now_us;
 }
 
 /* --- /api/locks --- */
@@ -212,7 +217,8 @@ static json_t *locks_json(struct monitor_locks *locks, const struct locks_query 
 {
     const struct locks_view *view = &locks->view;
     int64_t ago_us = cli_clock_us(CLOCK_MONOTONIC) - locks->scanned_us;
-    bool is_truncated = locks->viewed > 0 ? locks->next_is_truncated : locks->is_truncated;
+    bool is_truncated =
+        view->table == &locks->next ? locks->next_is_truncated : locks->is_truncated;
     size_t matched;
     json_t *rows = rows_json(&locks->view, query, &matched);
     return json_pack(
@@ -221,9 +227,9 @@ static json_t *locks_json(struct monitor_locks *locks, const struct locks_query 
         "scanned_ago_ms", locks->has_scanned ? json_integer(ago_us / 1000) : json_null(),
         "took_ms", locks->has_scanned ? json_integer(locks->took_us / 1000) : json_null(),
         "error", cli_json_known_text(locks->error ? locks->error : ""), "truncated",
-        is_truncated, "total", (json_int_t)view->table->count, "matched",
-        (json_int_t)matched, "offset", (json_int_t)query->offset, "prefixes",
-        prefixes_json(view), "locks", rows);
+        is_truncated, "total", (json_int_t)view->count, "matched", (json_int_t)matched,
+        "offset", (json_int_t)query->offset, "prefixes", prefixes_json(view), "locks",
+        rows);
 }
 
 int monitor_api_locks(void *arg, const struct evkeyvalq *query, struct evbuffer *body)

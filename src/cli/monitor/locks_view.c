@@ -55,7 +55,7 @@ static int by_locks(const void *prefix, const void *other)
 static void count_prefixes(struct locks_view *view)
 {
     struct locks_prefix none = {.text = ""}, now = none;
-    for (size_t i = 0; i < view->table->count; i++) {
+    for (size_t i = 0; i < view->count; i++) {
         const struct row *row = &view->table->row[i];
         const char *key = row_key(row), *colon = strchr(key, ':');
         size_t len = colon ? (size_t)(colon - key) + 1 : 0;
@@ -75,7 +75,7 @@ static void count_prefixes(struct locks_view *view)
 void locks_view_begin(struct locks_view *view, const struct table *table)
 {
     locks_view_end(view);
-    *view = (struct locks_view){.table = table};
+    *view = (struct locks_view){.table = table, .count = table->count};
     count_prefixes(view);
 }
 
@@ -126,13 +126,13 @@ static int by_holder(const void *item, const void *other)
     return order != 0 ? order : by_key(a, b);
 }
 
-static const struct row **order_of(struct locks_view *view, enum locks_sort sort)
+static const uint32_t *order_of(struct locks_view *view, enum locks_sort sort)
 {
-    size_t count = view->table->count;
+    size_t count = view->count;
     if (view->order[sort] || count == 0)
         return view->order[sort];
     struct item *item = cli_need_memory(calloc(count, sizeof(*item)));
-    const struct row **order = cli_need_memory(calloc(count, sizeof(*order)));
+    uint32_t *order = cli_need_memory(calloc(count, sizeof(*order)));
     for (size_t i = 0; i < count; i++) {
         const struct row *row = &view->table->row[i];
         item[i] = (struct item){.number = number_of(row, sort), .row = row};
@@ -140,7 +140,7 @@ static const struct row **order_of(struct locks_view *view, enum locks_sort sort
     if (sort != LOCKS_BY_KEY)
         qsort(item, count, sizeof(*item), sort == LOCKS_BY_HOLDER ? by_holder : by_number);
     for (size_t i = 0; i < count; i++)
-        order[i] = item[i].row;
+        order[i] = (uint32_t)(item[i].row - view->table->row);
     free(item);
     view->order[sort] = order;
     return order;
@@ -149,12 +149,12 @@ static const struct row **order_of(struct locks_view *view, enum locks_sort sort
 /* --- a selection --- */
 
 /* Where the first row is whose key begins with `prefix`, or the first one `after` them. */
-static size_t edge_of(const struct table *table, const char *prefix, bool after)
+static size_t edge_of(const struct locks_view *view, const char *prefix, bool after)
 {
-    size_t low = 0, high = table->count, len = strlen(prefix);
+    size_t low = 0, high = view->count, len = strlen(prefix);
     while (low < high) {
         size_t middle = (low + high) / 2;
-        int order = strncmp(row_key(&table->row[middle]), prefix, len);
+        int order = strncmp(row_key(&view->table->row[middle]), prefix, len);
         if (order < 0 || (after && order == 0))
             low = middle + 1;
         else
@@ -175,14 +175,13 @@ static bool has_text(const struct row *row, const char *text)
 size_t locks_view_select(struct locks_view *view, const struct locks_query *query,
                          const struct row **ret_row, size_t *ret_count)
 {
-    const struct table *table = view->table;
-    const struct row **order = order_of(view, query->sort);
-    size_t first = edge_of(table, query->prefix, false);
-    size_t end = edge_of(table, query->prefix, true), matched = 0;
+    const uint32_t *order = order_of(view, query->sort);
+    size_t first = edge_of(view, query->prefix, false);
+    size_t end = edge_of(view, query->prefix, true), matched = 0;
     *ret_count = 0;
-    for (size_t i = 0; i < table->count; i++) {
-        const struct row *row = order[query->descends ? table->count - 1 - i : i];
-        size_t at = (size_t)(row - table->row);
+    for (size_t i = 0; i < view->count; i++) {
+        size_t at = order[query->descends ? view->count - 1 - i : i];
+        const struct row *row = &view->table->row[at];
         if (at < first || at >= end || (*query->filter && !has_text(row, query->filter)))
             continue;
         if (matched++ >= query->offset && *ret_count < query->limit)

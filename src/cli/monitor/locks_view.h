@@ -3,6 +3,8 @@
 #ifndef CLI_MONITOR_LOCKS_VIEW_H
 #define CLI_MONITOR_LOCKS_VIEW_H
 
+#include <stdint.h>
+
 #include "show/table.h"
 
 #define LOCKS_PREFIXES 100
@@ -28,7 +30,8 @@ struct locks_prefix {
 
 struct locks_view {
     const struct table *table;
-    const struct row **order[LOCKS_SORTS]; /* NULL: not needed yet */
+    size_t count;                 /* those of its rows that are viewed */
+    uint32_t *order[LOCKS_SORTS]; /* their indexes; NULL: not needed yet */
     struct locks_prefix prefix[LOCKS_PREFIXES];
     size_t prefixes; /* those with the most locks, and these first */
     struct locks_prefix other;
@@ -44,7 +47,10 @@ struct locks_query {
 /* False: no sort has this name. */
 bool locks_sort_of(const char *name, enum locks_sort *ret_sort);
 
-/* The table, which is joined, until it changes: then this is called again. */
+/*
+ * All rows of the table, which is joined, until it is joined again: then this is called
+ * again. Rows that are added meanwhile are not viewed.
+ */
 void locks_view_begin(struct locks_view *view, const struct table *table);
 void locks_view_end(struct locks_view *view);
 
