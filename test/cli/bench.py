@@ -11,8 +11,8 @@ import signal
 
 import lab
 from benching import (NO_QUORUM, DENIED, USAGE, CONFIG, FAILED, LATENCY, SHARES, PATIENT,
-                     HANGING, QUICK, bench, measure, sound, hang, nothing_is_stored,
-                     served, texts, Running)
+                     HANGING, PROGRESS, QUICK, bench, measure, sound, hang, nothing_is_stored,
+                     page_data, served, Running)
 from lab import case, check, equal, matches, on, redlock
 
 
@@ -304,6 +304,14 @@ def _(quorum):
     lab.wait_for(lambda: quorum.keys() == 0, "the end of all keys")
 
 
+@case("--html: the page with what --export-json writes")
+def _(quorum):
+    page, whole = lab.temporary("x.html"), lab.temporary("x")
+    bench(quorum, *QUICK, "--html", page, "--export-json", whole).expect(0, err=PROGRESS)
+    equal(page_data(page), json.loads(lab.read(whole)), "data")
+    check("default-src 'none'" in lab.read(page), "a policy")
+
+
 # --- no lock at all ---
 
 @case("no quorum: 69 with the reason, nothing on stdout; an old file stays unchanged")
@@ -321,8 +329,8 @@ def _(quorum):
 
 @case("a quorum that is gone when it begins to count: 69, with what was counted")
 def _(quorum):
-    path, before = lab.temporary("x.svg"), quorum.attempts()
-    process = lab.start("bench", "--json", "--warmup", "3s", "-n", "5", "--plot", path,
+    path, before = lab.temporary("x.html"), quorum.attempts()
+    process = lab.start("bench", "--json", "--warmup", "3s", "-n", "5", "--html", path,
                         env=on(quorum))
     lab.wait_for(lambda: quorum.attempts() > before + 100, "cycles of the warm-up")
     quorum.kill(0, 1, 2)
@@ -331,7 +339,7 @@ def _(quorum):
     equal(found["what_if"]["all"]["not_held_share"], 1, "not held")
     equal(found["what_if"]["fewer"][3]["not_held_share"], 0.6, "any one of them")
     check(abs(found["failing_ms"] - found["elapsed_ms"]) <= 1, f"no lock at any time: {found}")
-    check("● not held" in texts(path), "the picture")
+    equal(page_data(path)["cycles"], 5, "cycles in the page")
 
 
 @case("a user without the right to SET: 77")
@@ -365,12 +373,12 @@ def _(quorum):
 def _(quorum):
     before = quorum.attempts()
     folder = os.path.dirname(lab.temporary("x"))
-    for option in ("--export-json", "--export-csv", "--plot"):
+    for option in ("--export-json", "--export-csv", "--html"):
         bench(quorum, option, folder).expect(CONFIG, err="directory", out="")
         bench(quorum, option, folder + "/none/x").expect(CONFIG, err="No such file", out="")
     path = lab.temporary("x")
     bench(quorum, "--export-json", path, "--export-csv", path).expect(USAGE, err="same file")
-    bench(quorum, "--export-json", path, "--plot", folder).expect(CONFIG, err="directory")
+    bench(quorum, "--export-json", path, "--html", folder).expect(CONFIG, err="directory")
     check(not os.path.exists(path), "a file is left")
     os.mkfifo(path)
     bench(quorum, "--export-csv", path).expect(CONFIG, err="a pipe without a reader", out="")
@@ -382,7 +390,7 @@ def _(quorum):
 def _(quorum):
     with open("/dev/full", "wb") as full:
         bench(quorum, *QUICK, stdout=full).expect(FAILED, err="stdout: ")
-    for option in ("--export-json", "--export-csv", "--plot"):
+    for option in ("--export-json", "--export-csv", "--html"):
         outcome = bench(quorum, *QUICK, "--json", option, "/dev/full")
         outcome.expect(FAILED, err="^(redlock: bench: .*\n)*"  # progress, on a slow machine
                                    "redlock: /dev/full: No space left on device\n$")

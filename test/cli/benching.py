@@ -1,7 +1,7 @@
 """Shared by the tests of `redlock bench`: its runs, and the checks of every result."""
+import json
 import re
 import signal
-import xml.etree.ElementTree as tree
 
 import lab
 from lab import equal, on, redlock
@@ -89,7 +89,8 @@ class Running:
         return lab.finish(self.process)
 
 
-def texts(path):
-    svg = tree.parse(path).getroot()
-    equal(svg.tag, "{http://www.w3.org/2000/svg}svg", "root")
-    return ["".join(one.itertext()).strip() for one in svg.iter() if one.tag.endswith("text")]
+def page_data(path):
+    """What --html wrote into the page."""
+    [data] = re.findall('<script type="application/json" id="data">(.*?)</script>', lab.read(path),
+                        re.DOTALL)
+    return json.loads(data)

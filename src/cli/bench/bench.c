@@ -1,5 +1,6 @@
 /* redlock bench: measures how long the nodes take to acquire and release a lock. */
 #include "bench.h"
+#include "page.h"
 #include "progress.h"
 #include "workers.h"
 
@@ -25,9 +26,10 @@ const struct cli_help cli_bench_help = {
     "  -t, --ttl TTL             of the locks; default 30s\n"
     "      --export-json F       write to F what --json prints, histograms and timeline\n"
     "      --export-csv F        write one row of 100 bytes or more per cycle\n"
-    "      --plot F.svg          draw the percentiles, and the timeline; needs gnuplot\n\n"
+    "      --html F              write F, a page that draws it: one file for any "
+    "browser\n\n"
     "Example:\n"
-    "  redlock bench -c 16 -d 1m --plot latency.svg\n",
+    "  redlock bench -c 16 -d 1m --html bench.html\n",
     "  redlock bench --json -n 10000 | jq '.acquire.p99_us, .nodes[].latency.p99_us'\n\n"
     "A cycle: the lock is acquired, held until every node has replied or timed out,\n"
     "and released. Acquire and release are measured; the time between them is not. A\n"
@@ -38,8 +40,8 @@ const struct cli_help cli_bench_help = {
     "What if: computed from the nodes' times in each cycle. \"without\" a node: q stays\n"
     "the same. \"any m\": over all sets of m of these nodes, with the majority of m.\n\n"
     "Exit codes: 0 at least one cycle held the lock, others may have failed; 69 no\n"
-    "quorum, no cycle held it; 78 also: a file cannot be written, or no gnuplot; 128+n\n"
-    "ended by signal n, after the results so far were printed.\n",
+    "quorum, no cycle held it; 78 also: a file cannot be written; 128+n ended by signal\n"
+    "n, after the results so far were printed.\n",
 };
 
 enum phase {
@@ -167,11 +169,26 @@ static bool write_json(struct bench *bench)
     return outfile_end(&bench->json) && written;
 }
 
+static bool write_html(struct bench *bench)
+{
+    struct cli_text text;
+    outfile_begin(&bench->html);
+    if (!bench->html.stream)
+        return true;
+    cli_text_begin(&text);
+    bool written = cli_write_json(bench->cli, bench_json_whole(bench), text.to);
+    char *json = cli_text_end(&text);
+    cli_page_write(json, bench->html.stream);
+    free(json);
+    outfile_note(&bench->html);
+    return outfile_end(&bench->html) && written;
+}
+
 static bool write_files(struct bench *bench)
 {
     bool csv = outfile_end(&bench->csv);
     bool json = write_json(bench);
-    return bench_plot(bench) && csv && json;
+    return write_html(bench) && csv && json;
 }
 
 /* Prints why no lock was held. */
@@ -251,7 +268,7 @@ static void read_words(struct bench *bench, struct cli *cli, int argc, char **ar
         {CLI_TTL_OPTION(cli)},
         {"export-json", 0, CLI_TEXT, &bench->json.path},
         {"export-csv", 0, CLI_TEXT, &bench->csv.path},
-        {"plot", 0, CLI_TEXT, &bench->plot.path},
+        {"html", 0, CLI_TEXT, &bench->html.path},
         {NULL, 0, CLI_FLAG, NULL},
     };
     cli_parse(cli, argc, argv, own);
@@ -261,7 +278,7 @@ static void read_words(struct bench *bench, struct cli *cli, int argc, char **ar
         bench->duration_ms = DURATION_MS;
     check_path("--export-json", &bench->json);
     check_path("--export-csv", &bench->csv);
-    check_path("--plot", &bench->plot);
+    check_path("--html", &bench->html);
     check_range("-c", bench->workers, 1, WORKERS_MAX, "from 1 to 10000 lanes");
     check_range("-d", bench->duration_ms, 1, DURATION_MAX_MS, "from 1ms to 24h");
     check_range("--warmup", bench->warmup_ms, 0, DURATION_MAX_MS, "at most 24h");
@@ -272,11 +289,11 @@ static void read_words(struct bench *bench, struct cli *cli, int argc, char **ar
 /* Before anything is sent, reports files that cannot be written. */
 static void open_files(struct bench *bench)
 {
-    struct outfile *json = &bench->json, *csv = &bench->csv, *plot = &bench->plot;
-    if (!outfile_open(json) || !outfile_open(csv) || !outfile_open(plot))
+    struct outfile *json = &bench->json, *csv = &bench->csv, *html = &bench->html;
+    if (!outfile_open(json) || !outfile_open(csv) || !outfile_open(html))
         exit(CLI_CONFIG);
-    if (!outfile_differ(json, csv) || !outfile_differ(json, plot) ||
-        !outfile_differ(csv, plot))
+    if (!outfile_differ(json, csv) || !outfile_differ(json, html) ||
+        !outfile_differ(csv, html))
         exit(CLI_USAGE);
 }
 
@@ -308,7 +325,6 @@ int cli_bench(struct cli *cli, int argc, char **argv)
     struct bench *bench = &call.bench;
     struct workers *workers = &call.workers;
     read_words(bench, cli, argc, argv);
-    bench_plot_check(bench);
 
     cli_connect(cli);
     unsigned n =

@@ -11,7 +11,7 @@ struct bench {
     int64_t workers, duration_ms;
     int64_t cycles; /* CLI_UNSAID: duration_ms applies */
     int64_t warmup_ms;
-    struct outfile json, csv, plot;
+    struct outfile json, csv, html;
 
     redlock_node nodes[REDLOCK_NODES_MAX]; /* for their names */
     unsigned quorum;
@@ -50,12 +50,5 @@ json_t *bench_json_whole(const struct bench *bench);
 
 /* csv.c: writes one row per cycle; the first row replaces the file's old content. */
 void bench_csv_row(struct bench *bench, const struct cycle *cycle);
-
-/*
- * plot.c: bench_plot_check() ends the process if gnuplot is not available. bench_plot()
- * returns false if it failed.
- */
-void bench_plot_check(const struct bench *bench);
-bool bench_plot(struct bench *bench);
 
 #endif

@@ -171,8 +171,10 @@ static json_t *distributions_json(const struct bench_result *bench_result)
     json_t *nodes = json_array();
     for (unsigned i = 0; i < bench_result->n; i++)
         json_array_append_new(nodes, buckets_json(&bench_result->node[i].latency));
-    return json_pack("{s:o, s:o, s:o}", "acquire", buckets_json(&bench_result->acquire),
-                     "release", buckets_json(&bench_result->release), "nodes", nodes);
+    return json_pack("{s:o, s:o, s:o, s:o}", "acquire",
+                     buckets_json(&bench_result->acquire), "release",
+                     buckets_json(&bench_result->release), "qth",
+                     buckets_json(&bench_result->all.latency), "nodes", nodes);
 }
 
 json_t *bench_json_whole(const struct bench *bench)

@@ -25,6 +25,11 @@ def digest(text):
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
+def character(byte):
+    """A plain char may be signed."""
+    return str(byte) if byte < 128 else rf"'\x{byte:02x}'"
+
+
 def main(out, html, css, *scripts):
     style = stripped(pathlib.Path(css))
     script = "".join(stripped(pathlib.Path(name)) for name in scripts)
@@ -46,7 +51,7 @@ def main(out, html, css, *scripts):
         f"#define PAGE_DATA_LEN {len(NO_DATA)}",
         f'#define PAGE_POLICY   "{policy}; frame-ancestors \'none\'"', "",
         "const char cli_page[] = {",
-        *("    " + ",".join(map(str, row)) + "," for row in rows),
+        *("    " + ",".join(map(character, row)) + "," for row in rows),
         "};", "", "#endif", ""]))
 
 
