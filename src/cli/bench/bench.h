@@ -48,6 +48,9 @@ bool bench_print(const struct bench *bench);
 json_t *bench_json(const struct bench *bench);
 json_t *bench_json_whole(const struct bench *bench);
 
+/* The percentiles, and the share of acquires that were not held. */
+json_t *bench_model_json(const struct bench_result_model *model);
+
 /* csv.c: writes one row per cycle; the first row replaces the file's old content. */
 void bench_csv_row(struct bench *bench, const struct cycle *cycle);
 

@@ -62,7 +62,9 @@ void histogram_add(struct histogram *histogram, int64_t value, uint64_t weight)
 void histogram_move(struct histogram *histogram, struct histogram *other)
 {
     size_t buckets = histogram_buckets(other);
-    for (size_t i = 0; other->total > 0 && i < buckets; i++)
+    if (other->total == 0)
+        return; /* most often, and its memory is not touched */
+    for (size_t i = 0; i < buckets; i++)
         histogram->count[i] += other->count[i];
     histogram->total += other->total;
     if (other->least < histogram->least)

@@ -20,7 +20,7 @@ static json_t *latency_json(const struct histogram *latency)
 }
 
 /* Weights are not counts: only their share has a meaning. */
-static json_t *model_json(const struct bench_result_model *model)
+json_t *bench_model_json(const struct bench_result_model *model)
 {
     json_t *object = latency_json(&model->latency);
     json_object_del(object, "count");
@@ -60,14 +60,14 @@ static void add_outage(json_t *object, const struct outage *outage)
 static json_t *node_json(const struct bench *bench, unsigned index)
 {
     const struct bench_result_node *node = &bench->bench_result.node[index];
-    json_t *object =
-        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:o, s:o}", "uri",
-                  cli_json_text(bench->nodes[index].uri), "asked", number(node->asked),
-                  "granted", number(node->granted), "refused", number(node->refused),
-                  "silent", number(node->silent), "broken", number(node->broken),
-                  "not_asked", number(node->absent), "ready", number(node->ready), "qth",
-                  number(node->last), "fault", node->fault, "latency",
-                  latency_json(&node->latency), "without", model_json(&node->without));
+    json_t *object = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:o, s:o}", "uri",
+        cli_json_text(bench->nodes[index].uri), "asked", number(node->asked), "granted",
+        number(node->granted), "refused", number(node->refused), "silent",
+        number(node->silent), "broken", number(node->broken), "not_asked",
+        number(node->absent), "ready", number(node->ready), "qth", number(node->last),
+        "fault", node->fault, "latency", latency_json(&node->latency), "without",
+        bench_model_json(&node->without));
     add_outage(object, &node->outage);
     return object;
 }
@@ -75,9 +75,9 @@ static json_t *node_json(const struct bench *bench, unsigned index)
 static json_t *what_if_json(const struct bench *bench)
 {
     const struct bench_result *bench_result = &bench->bench_result;
-    json_t *fewer = json_array(), *all = model_json(&bench_result->all);
+    json_t *fewer = json_array(), *all = bench_model_json(&bench_result->all);
     for (unsigned m = bench_result->n - 1; m >= 1; m--) {
-        json_t *object = model_json(&bench_result->fewer[m]);
+        json_t *object = bench_model_json(&bench_result->fewer[m]);
         json_object_set_new(object, "nodes", json_integer(m));
         json_object_set_new(object, "quorum", json_integer(order_stats_majority(m)));
         json_array_append_new(fewer, object);

@@ -42,10 +42,8 @@ uint64_t order_stats_sets(unsigned n, unsigned m)
     return sets;
 }
 
-/* One less than the majority of the m nodes are faster than k, and the others are slower.
- */
-uint64_t order_stats_share(unsigned n, unsigned m, unsigned k)
+/* q - 1 of the m nodes are faster than k, and the others are slower. */
+uint64_t order_stats_share(unsigned n, unsigned m, unsigned q, unsigned k)
 {
-    unsigned q = order_stats_majority(m);
     return order_stats_sets(k, q - 1) * order_stats_sets(n - 1 - k, m - q);
 }

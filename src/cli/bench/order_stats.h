@@ -32,11 +32,10 @@ unsigned order_stats_majority(unsigned n);
 
 /*
  * order_stats_sets(): the number of sets of m nodes among n. order_stats_share(): in how
- * many of them the k-th fastest of the n, counted from 0, completes the majority of m. So
- * the time of m of n nodes, with equal weight for all sets, is known without enumerating
- * the sets.
+ * many of them the k-th fastest of the n, counted from 0, is the q-th fastest. So the time
+ * of m of n nodes, with equal weight for all sets, is known without enumerating the sets.
  */
 uint64_t order_stats_sets(unsigned n, unsigned m);
-uint64_t order_stats_share(unsigned n, unsigned m, unsigned k);
+uint64_t order_stats_share(unsigned n, unsigned m, unsigned q, unsigned k);
 
 #endif

@@ -16,7 +16,7 @@ bool bench_result_init(struct bench_result *bench_result, unsigned n, unsigned q
     bench_result->q = q;
     for (unsigned m = 1; m < n; m++)
         for (unsigned k = 0; k < n; k++)
-            bench_result->share[m][k] = order_stats_share(n, m, k);
+            bench_result->share[m][k] = order_stats_share(n, m, order_stats_majority(m), k);
     bool fine = init_fine(&bench_result->acquire) && init_fine(&bench_result->release) &&
                 init_fine(&bench_result->valid) && init_fine(&bench_result->all.latency) &&
                 timeline_init(&bench_result->timeline);
@@ -41,7 +41,8 @@ void bench_result_free(struct bench_result *bench_result)
     timeline_free(&bench_result->timeline);
 }
 
-static void result_add(struct bench_result_model *model, int64_t latency, uint64_t weight)
+void bench_result_model_add(struct bench_result_model *model, int64_t latency,
+                            uint64_t weight)
 {
     if (latency == ORDER_STATS_NEVER)
         model->never += weight;
@@ -87,18 +88,18 @@ static void take_models(struct bench_result *bench_result, const struct cycle *c
         latency[i] = cycle_latency(&cycle->node[i]);
     order_stats_sort(&order_stats, latency, n);
     int64_t qth = order_stats_quorum(&order_stats, q);
-    result_add(&bench_result->all, qth, 1);
+    bench_result_model_add(&bench_result->all, qth, 1);
     if (qth < ORDER_STATS_UNKNOWN) {
         bench_result->node[order_stats.node[q - 1]].last++;
         timeline_mean_add(&slot->qth, qth);
     }
     for (unsigned i = 0; i < n; i++)
-        result_add(&bench_result->node[i].without, order_stats_without(&order_stats, q, i),
-                   1);
+        bench_result_model_add(&bench_result->node[i].without,
+                               order_stats_without(&order_stats, q, i), 1);
     for (unsigned m = 1; m < n; m++)
         for (unsigned k = 0; k < n; k++)
-            result_add(&bench_result->fewer[m], order_stats.latency[k],
-                       bench_result->share[m][k]);
+            bench_result_model_add(&bench_result->fewer[m], order_stats.latency[k],
+                                   bench_result->share[m][k]);
 }
 
 static void take_outages(struct bench_result *bench_result, const struct cycle *cycle,

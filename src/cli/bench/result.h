@@ -40,7 +40,7 @@ struct bench_result {
     struct bench_result_model
         fewer[REDLOCK_NODES_MAX]; /* [m]: any m of the nodes, all sets with equal weight */
     uint64_t share[REDLOCK_NODES_MAX]
-                  [REDLOCK_NODES_MAX]; /* order_stats_share() by m and k */
+                  [REDLOCK_NODES_MAX]; /* order_stats_share() of a majority by m and k */
     struct timeline timeline;
     struct outage outage; /* the time in which no lock was held */
 };
@@ -48,6 +48,10 @@ struct bench_result {
 /* False: no memory. */
 bool bench_result_init(struct bench_result *bench_result, unsigned n, unsigned q);
 void bench_result_free(struct bench_result *bench_result);
+
+/* Adds an acquire: its time, or ORDER_STATS_NEVER or ORDER_STATS_UNKNOWN. */
+void bench_result_model_add(struct bench_result_model *model, int64_t latency,
+                            uint64_t weight);
 
 void bench_result_take(struct bench_result *bench_result, const struct cycle *cycle);
 

@@ -5,6 +5,7 @@
 
 #include "locks_view.h"
 #include "monitor.h"
+#include "query.h"
 
 #define LOCKS_MAX      200000 /* that are kept: about 160 bytes each, in two tables */
 #define REST_TIMES     15     /* the pause after a scan: so many times as long as it took */
@@ -139,23 +140,6 @@ static const char *text_of(const struct evkeyvalq *query, const char *name)
     return text ? text : "";
 }
 
-/* A whole number up to `most`; `ret_number` stays as it is if there is none. */
-static bool number_of(const struct evkeyvalq *query, const char *name, size_t most,
-                      size_t *ret_number)
-{
-    const char *text = evhttp_find_header(query, name);
-    size_t number = 0;
-    if (!text)
-        return true;
-    for (const char *at = text; *at; at++) {
-        if (*at < '0' || *at > '9' || number > most)
-            return false;
-        number = 10 * number + (size_t)(*at - '0');
-    }
-    *ret_number = number;
-    return *text && number <= most;
-}
-
 static const char *read_query(const struct evkeyvalq *query, struct locks_query *ret_query)
 {
     const char *sort = evhttp_find_header(query, "sort");
@@ -167,11 +151,11 @@ static const char *read_query(const struct evkeyvalq *query, struct locks_query 
     };
     if (sort && !locks_sort_of(sort, &ret_query->sort))
         return "sort is key, holder, kind, state, since, remaining, fence or waiting";
-    if (!number_of(query, "desc", 1, &descends))
+    if (!query_number(query, "desc", 1, &descends))
         return "desc is 0 or 1";
-    if (!number_of(query, "offset", LOCKS_MAX, &ret_query->offset))
+    if (!query_number(query, "offset", LOCKS_MAX, &ret_query->offset))
         return "offset is a number up to 200000";
-    if (!number_of(query, "limit", LIMIT_MAX, &ret_query->limit))
+    if (!query_number(query, "limit", LIMIT_MAX, &ret_query->limit))
         return "limit is a number up to 1000";
     ret_query->descends = descends;
     return NULL;

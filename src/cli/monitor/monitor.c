@@ -37,8 +37,10 @@ static int send_page(void *arg, const struct evkeyvalq *query, struct evbuffer *
 
 static const struct http_route routes[] = {
     {"/", HTTP_HTML, send_page, cli_page_policy},
+    {"/api/latency", HTTP_JSON, monitor_api_latency, NULL},
     {"/api/locks", HTTP_JSON, monitor_api_locks, NULL},
     {"/api/nodes", HTTP_JSON, monitor_api_nodes, NULL},
+    {"/api/whatif", HTTP_JSON, monitor_api_whatif, NULL},
     {"/healthz", HTTP_TEXT, monitor_healthz, NULL},
     {"/metrics", "text/plain; version=0.0.4; charset=utf-8", monitor_metrics, NULL},
     {NULL, NULL, NULL, NULL},
@@ -105,6 +107,7 @@ int cli_monitor(struct cli *cli, int argc, char **argv)
     run(&monitor);
     http_free(monitor.http);
     monitor_health_end(&monitor);
+    monitor_latency_end(&monitor);
     cli_drain(cli);
     cli_signals_end(&signals);
     canary_end(&monitor.canary);

@@ -18,6 +18,14 @@ struct monitor_health {
     int64_t checked_us;
 };
 
+/* The last answer of /api/latency. */
+struct monitor_answer {
+    char *text; /* NULL: there is none */
+    size_t len;
+    int64_t seconds, made_us;
+    uint64_t cycles; /* that had ended then */
+};
+
 struct monitor {
     struct cli *cli;
     const char *listen;
@@ -27,6 +35,7 @@ struct monitor {
     struct monitor_locks *locks;
     struct canary canary;
     struct monitor_health health;
+    struct monitor_answer latency;
     bool done;
 };
 
@@ -35,6 +44,11 @@ void monitor_health_begin(struct monitor *monitor);
 void monitor_health_end(struct monitor *monitor);
 int monitor_api_nodes(void *arg, const struct evkeyvalq *query, struct evbuffer *body);
 int monitor_healthz(void *arg, const struct evkeyvalq *query, struct evbuffer *body);
+
+/* latency.c: /api/latency and /api/whatif. */
+int monitor_api_latency(void *arg, const struct evkeyvalq *query, struct evbuffer *body);
+void monitor_latency_end(struct monitor *monitor);
+int monitor_api_whatif(void *arg, const struct evkeyvalq *query, struct evbuffer *body);
 
 /* metrics.c: /metrics. */
 int monitor_metrics(void *arg, const struct evkeyvalq *query, struct evbuffer *body);
