@@ -1,7 +1,6 @@
 /*
  * /api/latency and /api/whatif: what the cycles of the canary took, and would have taken.
  */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +13,9 @@
 #define FOR_S      600
 #define RTT_MAX_MS 60000
 
-#define AGE_US_PER_S INT64_C(500) /* an answer may be so old for each second of its time   \
-                                   */
+#define AGE_US_PER_S                                                                       \
+    INT64_C(500) /* an answer may be so old for each second of its time                    \
+                  */
 #define AGE_BUSY_US INT64_C(10000000)
 
 /* The asked seconds, at most what is kept; 0: the query is wrong. */
@@ -153,7 +153,7 @@ static const char *read_without(const struct evkeyvalq *query, unsigned n,
     double index[REDLOCK_NODES_MAX];
     int count = query_list(query, "without", n - 1, index, REDLOCK_NODES_MAX);
     for (int i = 0; i < count; i++) {
-        if (index[i] < 0 || index[i] != floor(index[i]))
+        if (index[i] < 0 || index[i] != (unsigned)index[i])
             count = -1;
         else
             whatif->without[(unsigned)index[i]] = true;
@@ -206,7 +206,8 @@ static json_t *whatif_json(const struct monitor *monitor, struct question *quest
     whatif_init(&measured, history->n, redlock_client_quorum(monitor->cli->client));
     for (unsigned i = 0; i < history->n; i++) {
         if (question->rtt_ms[i] >= 0 &&
-            !whatif_move(whatif, history, first, i, llround(question->rtt_ms[i] * 1000)))
+            !whatif_move(whatif, history, first, i,
+                         (int64_t)(question->rtt_ms[i] * 1000 + 0.5)))
             cli_fail(CLI_FAILED, "out of memory");
         if (whatif->without[i])
             json_array_append_new(without, json_integer(i));
