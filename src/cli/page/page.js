@@ -185,7 +185,7 @@ function stateCell({connected, votes, state, text}) {
 }
 
 const clockCell = ({offset_us: at, offset_err_us: error}) => at === null || at === undefined ? "–" :
-  `${at > 0 ? "+" : at < 0 ? "−" : ""}${round(Math.abs(at / 1000).toFixed(1))} ± ${round((error / 1000).toFixed(1))} ms`;
+  `${at > 0 ? "+" : at < 0 ? "−" : ""}${(Math.abs(at) / 1000).toFixed(1)} ± ${(error / 1000).toFixed(1)} ms`;
 
 const sparks = new Map(); // by the index of the node
 
@@ -342,7 +342,7 @@ function showRun(data) {
 
 // --- live ---
 
-const live = {every: 1000, seconds: 600, lost: null, unfit: null, nodes: null, latency: null,
+const live = {every: 1000, seconds: 600, lost: null, nodes: null, latency: null,
               sort: {key: "key", desc: false}, offset: 0, rtt: new Map(), without: new Set(), size: null, quorum: null};
 
 async function ask(path, query = {}) {
@@ -387,47 +387,40 @@ function onScreen(id, begin) {
   return () => visible;
 }
 
-function showVerdict({nodes, votes, quorum, healthy, reason, since_ms: since, at_ms: at}) {
+function showVerdict({nodes, votes, quorum, healthy, reason, since_ms: since}) {
   const verdict = byId("verdict"), all = votes === nodes.length;
-  live.unfit = healthy ? null : since ?? live.unfit ?? at;
   const none = nodes.every(({connected}) => !connected);
   setText(verdict, healthy ? `A quorum is fit: ${all ? `all ${votes}` : `${votes} of ${nodes.length}`} nodes vote, ${quorum} are needed` :
-    `${none ? "All nodes are lost" : "No quorum"} since ${clock(live.unfit)}: ${votes} of ${nodes.length} nodes vote, ${quorum} are needed${
+    `${none ? "All nodes are lost" : "No quorum"} since ${clock(since)}: ${votes} of ${nodes.length} nodes vote, ${quorum} are needed${
       reason ? `. ${reason}` : ""}`);
   verdict.className = healthy ? all ? "good" : "warn" : "bad";
   document.title = `${healthy ? all ? "●" : "▲" : "✕"} ${votes}/${nodes.length} redlock`;
 }
 
 function showCanary({canary, every_ms: every}) {
-  const place = byId("canary");
-  if (canary)
-    setText(place, canary.writes ? `Each ${lasting(every)} the monitor acquires and releases a lock of its own, ${canary.key}` :
-      `The monitor watches and acquires no lock: ${canary.text}`);
+  setText(byId("canary"), canary.writes ? `Each ${every === 1000 ? "second" : lasting(every)} the monitor acquires and releases a lock of its own, ${canary.key}` :
+    `The monitor watches and acquires no lock: ${canary.text}`);
 }
 
-function showLost(error) {
-  if (error && live.lost === null)
-    live.lost = Date.now();
-  if (!error)
-    live.lost = null;
-  byId("lost").hidden = !error;
-  setText(byId("lost"), error ? `The monitor does not answer since ${clock(live.lost)}. What is shown is older. The page asks again.` : "");
+function showLost(isLost) {
+  live.lost = isLost ? live.lost ?? Date.now() : null;
+  byId("lost").hidden = !isLost;
+  setText(byId("lost"), isLost ? `The monitor does not answer since ${clock(live.lost)}. What is shown is older. The page asks again.` : "");
 }
 
 async function takeNodes() {
-  try {
-    live.nodes = await ask("nodes");
-    live.every = Math.max(live.nodes.every_ms ?? 1000, 1000);
-    showLost(null);
-    showVerdict(live.nodes);
-    showCanary(live.nodes);
-    showNodes(live.nodes);
-    showRanges(live.nodes.keep_ms);
-    showControls(live.nodes);
-    setText(byId("age"), `${clock(live.nodes.at_ms)} · ${live.nodes.version}`);
-  } catch (error) {
-    showLost(error);
-  }
+  const data = await ask("nodes").catch(() => null);
+  showLost(!data);
+  if (!data)
+    return;
+  live.nodes = data;
+  live.every = Math.max(data.every_ms, 1000);
+  showVerdict(data);
+  showCanary(data);
+  showNodes(data);
+  showRanges(data.keep_ms);
+  showControls(data);
+  setText(byId("age"), `${clock(data.at_ms)} · ${data.version}`);
 }
 
 function showRanges(keep) {
@@ -479,7 +472,7 @@ function showPrefixes(prefixes) {
   if (select.dataset.texts === texts || document.activeElement === select)
     return;
   select.dataset.texts = texts;
-  select.replaceChildren(h("option", {value: ""}, "all"), ...prefixes.filter(({prefix}) => prefix !== "other")
+  select.replaceChildren(h("option", {value: ""}, "all"), ...prefixes.filter(({prefix}) => prefix && prefix !== "other")
     .map(({prefix, locks}) => h("option", {value: prefix, selected: prefix === chosen}, `${prefix} (${number(locks)})`)));
 }
 
