@@ -3,8 +3,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define NAME       "redlock-monitor"
-#define DENIED_MS  INT64_C(60000) /* the pause after the nodes have refused its user */
+#define NAME "redlock-monitor"
+/* The pause after the nodes have refused its user: in ticks, and the longest. */
+#define DENIED_TICKS  60
+#define DENIED_MAX_MS INT64_C(60000)
+
 #define OVERDUE_MS INT64_C(15000) /* besides three times `every_ms` */
 
 static bool may_begin(void *arg, struct cycle *cycle)
@@ -68,13 +71,20 @@ bool canary_is_busy(const struct canary *canary)
     return canary->workers.busy > 0;
 }
 
+static bool is_pausing(const struct canary *canary, int64_t now)
+{
+    int64_t pause_ms = DENIED_TICKS * canary->every_ms;
+    if (pause_ms > DENIED_MAX_MS)
+        pause_ms = DENIED_MAX_MS;
+    return canary->is_denied && now - canary->begun_us < pause_ms * 1000;
+}
+
 /* One cycle at a time: if the last one still runs, this one is left out. */
 static void tick(void *arg)
 {
     struct canary *canary = arg;
     int64_t now = cli_clock_us(CLOCK_MONOTONIC);
-    if (canary_is_busy(canary) ||
-        (canary->is_denied && now - canary->begun_us < DENIED_MS * 1000))
+    if (canary_is_busy(canary) || is_pausing(canary, now))
         return;
     canary->begun_us = now;
     canary->may_begin = true;

@@ -97,10 +97,10 @@ int cli_monitor(struct cli *cli, int argc, char **argv)
     struct cli_signals signals;
     read_options(&monitor, cli, argc, argv);
     cli_connect(cli);
+    cli_signals_begin(&signals, cli->base, cli_set, &monitor.done);
     monitor.locks = monitor_locks_new(cli);
     monitor.http = http_new(cli, monitor.listen, monitor.allow_remote, routes, &monitor);
     say_where(&monitor);
-    cli_signals_begin(&signals, cli->base, cli_set, &monitor.done);
     canary_begin(&monitor.canary, cli, monitor.every_ms,
                  (size_t)(monitor.keep_ms / monitor.every_ms));
     monitor_health_begin(&monitor);

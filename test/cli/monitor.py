@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+"""redlock monitor: the canary, the nodes, what locks take and would take, and its HTTP."""
+import json
+import os
+import re
+import signal
+import socket
+import stat
+
+import lab
+from lab import PATIENT, case, check, equal, matches, on, redlock
+from monitoring import Connection, Monitor
+
+FAST = ("--every", "100ms")
+HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+           "Referrer-Policy": "no-referrer", "Connection": "close"}
+
+
+def canary(monitor):
+    """{result: cycles}"""
+    found = monitor.metrics("redlock_canary_cycles_total")
+    return {re.search('"(.*)"', labels)[1]: int(count) for labels, count in found.items() if count}
+
+
+def results(monitor, name):
+    return {re.search('"(.*)"', labels)[1]: int(count)
+            for labels, count in monitor.metrics(name).items() if count}
+
+
+def until_ok(monitor, cycles=3):
+    return lab.wait_for(lambda: canary(monitor).get("ok", 0) >= cycles, "cycles of the canary")
+
+
+def until_nodes(monitor, condition, what):
+    return lab.wait_for(lambda: (found := monitor.json("nodes")) and condition(found) and found, what)
+
+
+def ask(connection, method, path, headers=None):
+    connection.request(method, path, headers=headers or {})
+    with connection.getresponse() as answer:
+        return answer.status, dict(answer.getheaders()), answer.read()
+
+
+def send(monitor, text):
+    """The first line of what is replied to these bytes."""
+    with socket.socket(socket.AF_UNIX) as one:
+        one.settimeout(lab.STATE_SECONDS)
+        one.connect(monitor.path)
+        one.sendall(text.encode())
+        return one.makefile().readline().strip()
+
+
+# --- the nodes and the canary ---
+
+@case("a node that is killed and comes back; fewer nodes than a quorum; none")
+def _(quorum):
+    with Monitor(quorum, *FAST, "--durable") as monitor:
+        until_ok(monitor)
+        found = until_nodes(monitor, lambda found: found["checked_ago_ms"] is not None, "a check")
+        equal([found["votes"], found["quorum"], found["healthy"], found["reason"]],
+              [5, 3, True, None], "all vote")
+        equal(found["votes_fenced"], None, "not admitted")
+        equal([node["uri"] for node in found["nodes"]], quorum.uris, "nodes")
+        for node in found["nodes"]:
+            equal([node["connected"], node["votes"], node["state"], node["fault"], node["text"],
+                   node["fit"]], [True, True, "ready", None, None, False], node["uri"])
+            check("forgets" in [one["code"] for one in node["findings"]], node)
+            matches(node["version"], "^(redis|valkey) ", "version")
+            check(node["round_trip_us"] > 0, node)
+        equal(monitor.get("/healthz"), (200, "ok\n"), "healthz")
+        since_ms = found["since_ms"]
+
+        quorum.kill(1)
+        found = until_nodes(monitor, lambda found: found["nodes"][1]["fault"] == "CONNECT",
+                            "a node that is away")
+        equal([node["votes"] for node in found["nodes"]], [True, False, True, True, True], "votes")
+        equal(found["votes"], 4, "votes")
+        matches(found["nodes"][1]["text"], "connect", "text")
+        equal([found["healthy"], found["since_ms"]], [True, since_ms], "healthy")
+        equal(monitor.get("/healthz")[0], 200, "healthz with four")
+
+        quorum.kill(2, 3)
+        found = until_nodes(monitor, lambda found: found["votes"] == 2, "two nodes")
+        check(not found["healthy"] and found["since_ms"] > since_ms, found)
+        status, text = monitor.get("/healthz")
+        equal(status, 503, "healthz with two")
+        matches(text, "^3 of 5 nodes failed: .*: cannot connect.*\n$", "why")
+        for index in (1, 2, 3):
+            check(quorum.uris[index] in text, text)
+        equal(found["reason"], text.strip(), "reason")
+
+        quorum.kill(0, 4)
+        until_nodes(monitor, lambda found: found["votes"] == 0, "no nodes")
+        lab.wait_for(lambda: canary(monitor).get("no_quorum", 0) >= 3, "cycles that fail")
+        equal(monitor.get("/healthz")[0], 503, "healthz with none")
+
+        quorum.start()
+        until_nodes(monitor, lambda found: found["votes"] == 5 and found["healthy"], "all back")
+        until_ok(monitor, canary(monitor)["ok"] + 1)
+
+
+@case("nodes that hang: one cycle at a time, and the page goes on")
+def _(quorum):
+    with Monitor(quorum, *FAST, "--timeout", "200ms") as monitor:
+        until_ok(monitor)
+        for index in range(3):
+            quorum[index].stop()
+        for _ in range(20):
+            [acquiring] = monitor.metrics("redlock_acquiring").values()
+            check(acquiring <= 1, f"{acquiring} acquires at once")
+        lab.wait_for(lambda: monitor.get("/healthz")[0] == 503, "a quorum that does not reply")
+        failed = lab.wait_for(lambda: canary(monitor).get("no_quorum", 0), "a cycle that fails")
+        lab.wait_for(lambda: canary(monitor)["no_quorum"] > failed, "another one")
+        for index in range(3):
+            quorum[index].go_on()
+        lab.wait_for(lambda: monitor.get("/healthz")[0] == 200, "nodes that reply again")
+
+
+@case("it leaves nothing behind, in whatever it is ended")
+def _(quorum):
+    for _ in range(5):
+        with Monitor(quorum, *FAST) as monitor:
+            until_ok(monitor, 1)
+        check(not os.path.exists(monitor.path), "the socket is there")
+        equal(quorum.keys(), 0, "keys")
+
+
+@case("with the nodes away it starts, and ends by TERM")
+def _(quorum):
+    quorum.kill(0, 1, 2, 3, 4)
+    with Monitor(quorum) as monitor:
+        equal(monitor.get("/healthz")[0], 503, "healthz")
+        found = monitor.json("nodes")
+        equal([found["votes"], len(found["nodes"])], [0, 5], "nodes")
+
+
+@case("nodes that were admitted show their fenced votes")
+def _(quorum):
+    redlock("admit", *PATIENT, "--new", "--at-once", env=on(quorum)).expect(0)
+    with Monitor(quorum) as monitor:
+        found = until_nodes(monitor, lambda found: found["votes_fenced"] == 5, "fenced votes")
+        equal({node["votes_fenced"] for node in found["nodes"]}, {True}, "nodes")
+        equal(found["nodes"][0]["fenced"]["generation"], 1, "as redlock check")
+
+
+# --- what it measured ---
+
+USER = {"REDLOCK_USERNAME": "me", "REDLOCK_PASSWORD": "secret"}
+
+
+def allow(quorum, *rules):
+    for server in quorum.servers:
+        server.call("ACL", "SETUSER", "me", *rules)
+
+
+@case("counters, history and nodes agree exactly; a user who may not write watches only")
+def _(quorum):
+    allow(quorum, "reset", "on", ">secret", "~*", "&*", "+@all")
+    for server in quorum.servers:
+        server.call("CONFIG", "RESETSTAT")
+    with Monitor(quorum, *FAST, **USER) as monitor:
+        until_ok(monitor, 10)
+        allow(quorum, "-set")
+        found = until_nodes(monitor, lambda found: not found["canary"]["writes"], "a refusal")
+        matches(found["canary"]["text"], "permission|right", "why")
+        equal(monitor.get("/healthz"), (200, "ok\n"), "the nodes are fit")
+        equal(list(monitor.metrics("redlock_canary_writes").values()), [0], "writes")
+
+        def numbers():
+            """Between two tries: the same before and after."""
+            before = canary(monitor)
+            latency = monitor.json("latency", **{"for": 3600})
+            acquires = results(monitor, "redlock_acquires_total")
+            counts = [int(*monitor.metrics(f"redlock_canary_{name}_seconds_count").values())
+                      for name in ("acquire", "release")]
+            sets = quorum.attempts()
+            same = before == canary(monitor) and sum(before.values()) == latency["cycles"]
+            return same and (before, latency, acquires, counts, sets)
+        cycles, latency, acquires, counts, sets = lab.wait_for(numbers, "a pause of the canary")
+        equal(set(cycles), {"ok", "denied"}, "results")
+        equal(latency["held"], cycles["ok"], "held")
+        equal(latency["not_acquired"], {"denied": cycles["denied"]}, "failures")
+        equal([latency["acquire"]["count"], latency["release"]["count"]], [cycles["ok"]] * 2, "times")
+        equal([slot["codes"] for slot in latency["timeline"]["slots"] if slot["codes"]],
+              [{"denied": 1}], "failures over time")
+        equal(acquires, cycles, "the client's acquires")
+        equal(counts, [cycles["ok"]] * 2, "histograms")
+        # A check tries whether SET is allowed, once on each server, and once a minute.
+        check(sets - 5 * cycles["ok"] in (5, 10), f"{sets} SETs on the servers, {cycles}")
+        for node in latency["nodes"]:
+            equal(node["granted"], cycles["ok"], node["uri"])
+
+        allow(quorum, "+set")
+        until_ok(monitor, cycles["ok"] + 1)
+        check(monitor.json("nodes")["canary"]["writes"], "it writes again")
+        text = monitor.get("/metrics")[1] + monitor.get("/api/nodes")[1]
+        check("secret" not in text, "the password is shown")
+
+
+@case("its key has the prefix")
+def _(quorum):
+    with Monitor(quorum, *FAST, "--prefix", "here:") as monitor:
+        key = monitor.json("nodes")["canary"]["key"]
+        matches(key, "^here:redlock-monitor:[^:]+:[0-9a-f]{16}:0$", "key")
+        for server in quorum.servers:
+            server.call("SET", key, "foreign", "PX", 600000)
+        lab.wait_for(lambda: canary(monitor).get("taken", 0) >= 1, "a cycle that others stop")
+        equal(monitor.get("/healthz")[0], 200, "others are no fault")
+
+
+@case("latency: the object of bench, of the last seconds")
+def _(quorum):
+    whole = lab.temporary("whole")
+    redlock("bench", *PATIENT, "-n", "20", "--warmup", "0", "--export-json", whole,
+            env=on(quorum)).expect(0)
+    with Monitor(quorum, *FAST, "--keep", "10m") as monitor:
+        until_ok(monitor, 5)
+        latency = monitor.json("latency")
+        equal(set(latency) - {"began_at_ms"}, set(json.loads(lab.read(whole))), "members")
+        equal([latency["quorum"], latency["lanes"], latency["cause"]], [3, 1, "ok"], "words")
+        equal([node["uri"] for node in latency["nodes"]], quorum.uris, "nodes")
+        check(590000 < latency["elapsed_ms"] <= 600000, latency["elapsed_ms"])
+        equal(monitor.json("latency", **{"for": 999999})["timeline"]["interval_ms"],
+              latency["timeline"]["interval_ms"], "no more than --keep")
+        until_ok(monitor, 20)
+        short = monitor.json("latency", **{"for": 1})
+        check(short["cycles"] <= 10, f"{short['cycles']} cycles in a second")
+        for wrong in ("0", "-1", "x", ""):
+            status, text = monitor.get("/api/latency", **{"for": wrong})
+            equal((status, set(json.loads(text))), (400, {"error"}), wrong)
+
+
+@case("what if: the same, without nodes, moved, fewer and more")
+def _(quorum):
+    with Monitor(quorum, *FAST) as monitor:
+        until_ok(monitor, 10)
+
+        def what_if(**query):
+            found = monitor.json("whatif", **query)
+            matches(found["computed"], "Computed", "how")
+            return found
+        same = what_if()
+        equal(same["then"], same["now"], "without changes")
+        equal([same["nodes"], same["quorum"], same["may_fail"], same["without"], same["for_s"]],
+              [5, 3, 2, [], 600], "defaults")
+        equal(what_if(without="0,4")["then"]["not_held_share"], 0, "three are enough")
+        lost = what_if(without="0,4,1")
+        equal([lost["then"]["not_held_share"], lost["then"]["p50_us"], lost["without"]],
+              [1, None, [0, 1, 4]], "two are not")
+        check(what_if(rtt="1000,,1000,1000")["then"]["p50_us"] > 900000, "three are far")
+        check(what_if(rtt="1000,,1000")["then"]["p50_us"] < 900000, "two are far")
+        check(what_if(rtt="0.5,0.5,0.5,0.5,0.5", quorum=5)["then"]["p50_us"] >= 500, "all")
+        for nodes, q, may_fail in ((3, 2, 1), (7, 4, 3), (1, 1, 0)):
+            found = what_if(nodes=nodes)
+            equal([found["quorum"], found["may_fail"]], [q, may_fail], f"{nodes} nodes")
+            equal(found["then"]["not_held_share"], 0, f"{nodes} nodes")
+        for name, value in (("nodes", 0), ("nodes", 33), ("nodes", "x"), ("quorum", 2),
+                            ("quorum", 6), ("without", 5), ("without", "1.5"), ("rtt", "1,2,3,4,5,6"),
+                            ("rtt", "nan"), ("rtt", "1e9"), ("rtt", "60001"), ("for", 0)):
+            status, text = monitor.get("/api/whatif", **{name: value})
+            equal((status, set(json.loads(text))), (400, {"error"}), f"{name}={value}")
+
+
+# --- HTTP ---
+
+@case("paths, methods, headers and Host")
+def _(quorum):
+    with Monitor(quorum) as monitor:
+        for path in ("/", "/healthz", "/metrics", "/api/nodes", "/api/latency", "/api/whatif",
+                     "/api/locks"):
+            status, headers, body = ask(Connection(monitor.path), "GET", path)
+            check(status == 200 or path == "/healthz", f"{path}: {status}")
+            for name, value in HEADERS.items():
+                equal(headers[name], value, f"{name} of {path}")
+            check("default-src 'none'" in headers["Content-Security-Policy"], headers)
+            equal(int(headers["Content-Length"]), len(body), "length")
+            status, headers, body = ask(Connection(monitor.path), "HEAD", path)
+            check(int(headers["Content-Length"]) > 0 and body == b"", f"HEAD {path}")
+            for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE"):
+                status, headers, _ = ask(Connection(monitor.path), method, path)
+                equal((status, headers["Allow"]), (405, "GET, HEAD"), f"{method} {path}")
+        for path in ("/api", "/api/", "/healthz/", "/HEALTHZ", "/x", "/../healthz", "/%68ealthz",
+                     "/./healthz", "/healthz%00", "/api/nodes;a"):
+            equal(ask(Connection(monitor.path), "GET", path)[0], 404, path)
+        for host, status in (("localhost", 200), ("LOCALHOST:80", 200), ("127.0.0.1", 200),
+                             ("10.1.2.3:9121", 200), ("[::1]:9121", 200), ("::1", 200),
+                             (socket.gethostname(), 200), (f"{socket.gethostname()}:1", 200),
+                             ("evil.example", 403), ("evil.example:9121", 403), ("", 403),
+                             ("localhost.evil.example", 403), ("127.0.0.1.evil.example", 403)):
+            equal(ask(Connection(monitor.path), "GET", "/metrics", {"Host": host})[0], status, host)
+        for line in ("//127.0.0.1/metrics", "http://127.0.0.1/metrics", "//localhost/metrics"):
+            matches(send(monitor, f"GET {line} HTTP/1.1\r\nHost: evil.example\r\n\r\n"), "403", line)
+        matches(send(monitor, "GET /metrics HTTP/1.0\r\n\r\n"), "200", "no Host")
+        matches(send(monitor, f"GET /metrics HTTP/1.1\r\nX: {'x' * 9000}\r\n\r\n"), "400|431", "huge")
+        matches(send(monitor, f"POST / HTTP/1.1\r\nContent-Length: 9999\r\n\r\n{'x' * 9999}"),
+                "413", "a body")
+
+
+@case("a connection too many closes the oldest, and others are answered")
+def _(quorum):
+    with Monitor(quorum) as monitor:
+        until_ok(monitor, 1)
+        before = monitor.files()
+        idle = []
+        for _ in range(150):
+            one = socket.socket(socket.AF_UNIX)
+            one.connect(monitor.path)  # waits for room in the queue, if it has no timeout
+            one.settimeout(lab.STATE_SECONDS)
+            one.sendall(b"GET /metr")
+            idle.append(one)
+        equal(monitor.get("/healthz")[0], 200, "healthz")
+        equal(idle[0].recv(1), b"", "the oldest one is closed")
+        lab.wait_for(lambda: monitor.files() <= before + 64, "at most 64 connections")
+        idle[-1].sendall(b"ics HTTP/1.0\r\n\r\n")
+        matches(idle[-1].makefile().readline(), "200", "the newest one")
+        for one in idle:
+            one.close()
+        lab.wait_for(lambda: monitor.files() <= before, "no connection")
+
+
+# --- its socket ---
+
+def refused(quorum, code, err, *words):
+    redlock("monitor", *words, env=on(quorum)).expect(code, err=err)
+
+
+@case("a unix socket: of this user only, never one in use, never another file")
+def _(quorum):
+    with Monitor(quorum) as monitor:
+        equal(stat.S_IMODE(os.stat(monitor.path).st_mode), 0o600, "mode")
+        refused(quorum, 78, "another process uses it", "--listen", f"unix:{monitor.path}")
+        equal(monitor.get("/metrics")[0], 200, "it goes on")
+    path = lab.temporary("old")
+    with socket.socket(socket.AF_UNIX) as old:
+        old.bind(path)
+    process = lab.start("monitor", "--listen", f"unix:{path}", env=on(quorum))
+    matches(process.stderr.readline().decode(), "page is at unix:", "an old socket is replaced")
+    os.unlink(path)
+    lab.write(path, "precious")
+    process.terminate()
+    lab.finish(process).expect(0)
+    equal(lab.read(path), "precious", "what took the place of the socket")
+    refused(quorum, 78, "is no socket", "--listen", f"unix:{path}")
+    equal(lab.read(path), "precious", "a file")
+    refused(quorum, 78, "empty or too long", "--listen", "unix:")
+    refused(quorum, 78, "empty or too long", "--listen", "unix:/" + "x" * 200)
+    refused(quorum, 78, "No such file", "--listen", "unix:/none/socket")
+
+
+@case("an address: any port, and other hosts only if they may")
+def _(quorum):
+    for place, words in (("127.0.0.1", ()), ("localhost", ()), ("0.0.0.0", ("--allow-remote",))):
+        process = lab.start("monitor", "--listen", f"{place}:0", *words, env=on(quorum))
+        line = process.stderr.readline().decode()
+        port = re.search(r"page is at http://\S+:(\d+)/", line)[1]
+        equal("everybody who can connect" in line, bool(words), line)
+        with socket.create_connection(("localhost", port), lab.STATE_SECONDS) as one:
+            one.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            matches(one.makefile().readline(), "200", place)
+        refused(quorum, 78, "in use", "--listen", f"{place}:{port}", *words)
+        process.send_signal(signal.SIGINT)
+        lab.finish(process).expect(0)
+    refused(quorum, 64, "--allow-remote", "--listen", "0.0.0.0:0")
+    for wrong in ("127.0.0.1", ":80", "80", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:99999"):
+        refused(quorum, 78, "--listen", "--listen", wrong)
+
+
+@case("options that are out of range")
+def _(quorum):
+    for words in (("--every", "99ms"), ("--every", "61m"), ("--every", "0")):
+        refused(quorum, 64, "--every is from", *words)
+    for words in (("--keep", "999ms"), ("--keep", "25h"), ("--every", "100ms", "--keep", "3h")):
+        refused(quorum, 64, "--keep is from", *words)
+    refused(quorum, 64, "too many", "key")
+
+
+lab.main()
