@@ -14,7 +14,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 INCLUDE = HERE.parent / "include"
 OUTPUT = HERE / "redlock_quorum" / "_cdef.py"
-HEADERS = ("redlock.h", "sync.h", "admin.h", "stats.h")
+HEADERS = ("redlock.h", "sync.h", "admin.h", "stats.h", "settings.h")
 
 # Of libevent, whose functions are found through libredlock, which is linked to it.
 LIBEVENT = """\

@@ -247,8 +247,12 @@ def page_header(page):
 
 # --- the command ---
 
+SETTINGS = (ROOT / "src/base/settings.c").read_text()
+
+
 def sources():
-    return "".join(path.read_text() for path in sorted((ROOT / "src/cli").rglob("*.[ch]")))
+    return SETTINGS + "".join(path.read_text()
+                              for path in sorted((ROOT / "src/cli").rglob("*.[ch]")))
 
 
 def help_of(*words):
@@ -335,8 +339,8 @@ class Command(unittest.TestCase):
         self.assertEqual(sorted(findings), sorted(set(names)))
 
     def test_configuration(self):
-        rows = re.findall(r'^ +{(NULL|"[\w-]+"), (NULL|"\w+"), CLI_\w+, ',
-                          (ROOT / "src/cli/config.c").read_text(), re.MULTILINE)
+        rows = re.findall(r'^ +{(NULL|"[\w-]+"), (NULL|"\w+"), [A-Z]+, ', SETTINGS,
+                          re.MULTILINE)
         keys = [key.strip('"') for key, _ in rows if key != "NULL"]
         self.assertGreater(len(keys), 5)
         page = PAGES["redlock.conf.5"]

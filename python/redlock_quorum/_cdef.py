@@ -633,6 +633,16 @@ typedef struct redlock_label {
     *value;
 } redlock_label;
 size_t redlock_stats_prometheus(const redlock_stats *stats, const redlock_label *labels, size_t count, char *bytes, size_t room);
+typedef struct redlock_settings {
+    const char *const *uris;
+    size_t count;
+    redlock_options *options;
+    int64_t ttl_ms;
+    int64_t wait_ms;
+} redlock_settings;
+redlock_code redlock_settings_read(const char *file, const char *nodes, redlock_settings **ret_settings, redlock_error *ret_error);
+void redlock_settings_free(redlock_settings *settings);
+redlock_code redlock_duration_read(const char *text, int64_t *ret_ms);
 #define REDLOCK_VERSION_NUMBER 10000
 #define REDLOCK_NODES_MAX 32
 #define REDLOCK_KEY_MAX 512

@@ -8,8 +8,6 @@
 #include "core/kind.h"
 #include "io/system.h"
 
-#define DRIFT_PPM_MAX 500000
-#define MS_MAX        (INT64_C(366) * 24 * 3600 * 1000)
 #define RETRY_BASE_MS 20
 #define RETRY_CAP_MS  500
 
@@ -74,9 +72,9 @@ static redlock_code check(const redlock_options *options, size_t nodes)
     size_t prefix = options->prefix ? strlen(options->prefix) : 0;
     const struct bound bounds[] = {
         {"quorum", options->quorum, least, n},
-        {"node_timeout_ms", options->node_timeout_ms, 0, MS_MAX},
-        {"connect_timeout_ms", options->connect_timeout_ms, 1, MS_MAX},
-        {"drift_ppm", options->drift_ppm, 0, DRIFT_PPM_MAX},
+        {"node_timeout_ms", options->node_timeout_ms, 0, RL_MS_MAX},
+        {"connect_timeout_ms", options->connect_timeout_ms, 1, RL_MS_MAX},
+        {"drift_ppm", options->drift_ppm, 0, RL_DRIFT_PPM_MAX},
         {"max_ttl_ms", options->max_ttl_ms, 0, REDLOCK_TTL_MAX_MS},
     };
     if (options->label && !label_is_fine(options->label))
@@ -171,8 +169,8 @@ static redlock_code check_retry(const redlock_lease_options *options)
 {
     const struct bound bounds[] = {
         {"retry", options->retry, REDLOCK_RETRY_EXPONENTIAL, REDLOCK_RETRY_CUSTOM},
-        {"retry_base_ms", options->retry_base_ms, 0, MS_MAX},
-        {"retry_cap_ms", options->retry_cap_ms, 0, MS_MAX},
+        {"retry_base_ms", options->retry_base_ms, 0, RL_MS_MAX},
+        {"retry_cap_ms", options->retry_cap_ms, 0, RL_MS_MAX},
     };
     if (options->retry == REDLOCK_RETRY_CUSTOM && !options->retry_fn)
         return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_NOT_SET, "retry_fn",
@@ -189,10 +187,10 @@ static int64_t least_validity_ms(const redlock_lease_options *options)
 static redlock_code check_times(const redlock_lease_options *options)
 {
     const struct bound bounds[] = {
-        {"wait_ms", options->wait_ms, REDLOCK_FOREVER, MS_MAX},
-        {"min_validity_ms", options->min_validity_ms, 0, MS_MAX},
-        {"margin_ms", options->margin_ms, 0, MS_MAX},
-        {"max_hold_ms", options->max_hold_ms, 0, MS_MAX},
+        {"wait_ms", options->wait_ms, REDLOCK_FOREVER, RL_MS_MAX},
+        {"min_validity_ms", options->min_validity_ms, 0, RL_MS_MAX},
+        {"margin_ms", options->margin_ms, 0, RL_MS_MAX},
+        {"max_hold_ms", options->max_hold_ms, 0, RL_MS_MAX},
         {"fence", options->fence, 0, INT64_MAX},
     };
     redlock_code code = CHECK_BOUNDS(bounds);

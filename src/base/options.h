@@ -6,6 +6,9 @@
 #include "core/retry.h"
 #include "error.h"
 
+#define RL_DRIFT_PPM_MAX 500000
+#define RL_MS_MAX        (INT64_C(366) * 24 * 3600 * 1000) /* of any time of the options */
+
 /* Copies what fits between two versions of a struct, and clears the rest. */
 void rl_copy_sized(void *to, size_t size, const void *from, size_t from_size);
 

@@ -25,7 +25,6 @@ void cli_init(struct cli *cli)
 {
     *cli = (struct cli){
         .own_failure = CLI_FAILED,
-        .drift_ppm = CLI_UNSAID,
         .slots = CLI_UNSAID,
         .held_elsewhere = CLI_HELD_ELSEWHERE,
     };

@@ -62,6 +62,7 @@ struct cli {
     bool alone;      /* needs no nodes: neither environment nor file is read */
     int own_failure; /* the exit code if no client can be made: 125, or the command's own */
 
+    struct redlock_settings *settings; /* the texts of what follows */
     const char **uris;
     size_t uri_count;
     redlock_options options;
@@ -77,7 +78,7 @@ struct cli {
 
     /* The user's values; cli_parse() derives the fields above from them. */
     const char *nodes, *config, *color_when;
-    int64_t drift_ppm, slots;
+    int64_t slots;
     bool ttl_learns; /* -t auto: lease.ttl_ms is the least */
     bool nonblock, version, wants_help;
     bool brief_help; /* -h, not --help */

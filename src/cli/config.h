@@ -4,7 +4,7 @@
 
 #include "cli.h"
 
-/* Fills in unset options from the environment, the configuration file and the defaults. */
+/* Fills in unset options by redlock/settings.h, and sets the nodes. */
 void cli_configure(struct cli *cli);
 
 #endif

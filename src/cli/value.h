@@ -1,4 +1,4 @@
-/* The value of an option, or of a line of the configuration. */
+/* The value of an option. */
 #ifndef CLI_VALUE_H
 #define CLI_VALUE_H
 

@@ -49,6 +49,7 @@ def environment(changes):
     name, value = MARK.split("=")
     kept[name] = value
     kept["TMPDIR"] = folder
+    kept["REDLOCK_CONFIG"] = "/dev/null"  # not /etc/redlock.conf
     kept.update(changes)
     return {name: value for name, value in kept.items() if value is not None}
 

@@ -80,9 +80,10 @@ def _():
            "REDLOCK_PASSWORD_FILE": "/nowhere", "REDLOCK_NODES": "redis://elsewhere"}
     outcome = local("-n", "1", "--", "env", env=env).expect(0)
     names = sorted(re.findall(r"^(REDLOCK_\w+)=", outcome.out, re.MULTILINE))
-    equal(names, ["REDLOCK_LOCAL_DIR", "REDLOCK_NODES"],
+    equal(names, ["REDLOCK_CONFIG", "REDLOCK_LOCAL_DIR", "REDLOCK_NODES"],
           "names in the command's environment")
     matches(outcome.out, r"REDLOCK_NODES=unix:///", "nodes")
+    matches(outcome.out, r"REDLOCK_CONFIG=/dev/null", "no file, not even /etc/redlock.conf")
 
 
 @case("a command that is killed leaves nothing")

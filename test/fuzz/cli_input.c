@@ -18,8 +18,8 @@ static jmp_buf ended;
 static struct {
     const char *bytes;
     size_t len;
-    FILE *opened; /* NULL: it is not open */
 } file;
+static redlock_settings *settings; /* of this run */
 
 /* --- memory --- */
 
@@ -73,14 +73,6 @@ int fuzz_asprintf(char **to, const char *format, ...)
     return len;
 }
 
-ssize_t fuzz_getline(char **line, size_t *room, FILE *from)
-{
-    drop(*line);
-    ssize_t len = getline(line, room, from);
-    note(*line);
-    return len;
-}
-
 void fuzz_free(void *block)
 {
     drop(block);
@@ -98,22 +90,20 @@ int fuzz_open(const char *name, int flags)
     return fd;
 }
 
-FILE *fuzz_fopen(const char *name, const char *mode)
+/* No other file, and not the environment: the input alone decides. */
+redlock_code fuzz_settings_read(const char *name, const char *nodes,
+                                redlock_settings **ret_settings, redlock_error *ret_error)
 {
-    errno = ENOENT;
-    FUZZ_CHECK(!file.opened);
-    if (strcmp(name, INPUT_FILE) != 0)
-        return NULL;
-    file.opened = fdopen(fuzz_open(name, O_RDONLY), mode);
-    FUZZ_CHECK(file.opened);
-    return file.opened;
-}
-
-int fuzz_fclose(FILE *stream)
-{
-    if (stream == file.opened)
-        file.opened = NULL;
-    return fclose(stream);
+    char path[32] = "/no/such/file";
+    int fd = -1;
+    if (!name || strcmp(name, INPUT_FILE) == 0)
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd = fuzz_open(INPUT_FILE, 0));
+    redlock_code code = redlock_settings_read(path, nodes, &settings, ret_error);
+    if (code == REDLOCK_OK)
+        *ret_settings = settings;
+    if (fd >= 0)
+        close(fd);
+    return code;
 }
 
 /* A message is one line, and has no control character that could reach a terminal. */
@@ -159,8 +149,8 @@ int cli_input_run(const char *bytes, size_t len, void (*run)(struct cli *cli, vo
     int end = setjmp(ended);
     if (end == 0)
         run(&cli, arg);
-    if (file.opened)
-        fuzz_fclose(file.opened);
+    redlock_settings_free(settings);
+    settings = NULL;
     while (count > 0)
         fuzz_free(blocks[count - 1]);
     FUZZ_CHECK(end == 0 || end == 1 + CLI_OK || end == 1 + CLI_USAGE ||

@@ -6,6 +6,7 @@
 #define TEST_FUZZ_CLI_REPLACED_H
 
 #include <fcntl.h>
+#include <redlock/settings.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,27 +18,24 @@ void *fuzz_calloc(size_t n, size_t size);
 char *fuzz_strdup(const char *text);
 int fuzz_vasprintf(char **to, const char *format, va_list arguments);
 int fuzz_asprintf(char **to, const char *format, ...);
-ssize_t fuzz_getline(char **line, size_t *room, FILE *from);
 void fuzz_free(void *block);
-FILE *fuzz_fopen(const char *name, const char *mode);
-int fuzz_fclose(FILE *stream);
 int fuzz_open(const char *name, int flags);
 ssize_t fuzz_write(int fd, const void *bytes, size_t len);
 _Noreturn void fuzz_exit(int code);
+redlock_code fuzz_settings_read(const char *file, const char *nodes,
+                                redlock_settings **ret_settings, redlock_error *ret_error);
 
 #ifndef TEST_FUZZ_CLI_INPUT_H
-#define malloc    fuzz_malloc
-#define calloc    fuzz_calloc
-#define strdup    fuzz_strdup
-#define vasprintf fuzz_vasprintf
-#define asprintf  fuzz_asprintf
-#define getline   fuzz_getline
-#define free      fuzz_free
-#define fopen     fuzz_fopen
-#define fclose    fuzz_fclose
-#define open      fuzz_open
-#define write     fuzz_write
-#define exit      fuzz_exit
+#define malloc                fuzz_malloc
+#define calloc                fuzz_calloc
+#define strdup                fuzz_strdup
+#define vasprintf             fuzz_vasprintf
+#define asprintf              fuzz_asprintf
+#define free                  fuzz_free
+#define open                  fuzz_open
+#define write                 fuzz_write
+#define exit                  fuzz_exit
+#define redlock_settings_read fuzz_settings_read
 #endif
 
 #endif

@@ -16,7 +16,8 @@ INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wundef"]
 if "--werror" in sys.argv:
     WARNINGS += ["-Werror"]
-C_HEADERS = ["redlock.h", "admin.h", "faults.h", "kinds.h", "reasons.h", "stats.h", "sync.h"]
+C_HEADERS = ["redlock.h", "admin.h", "faults.h", "kinds.h", "reasons.h",
+             "settings.h", "stats.h", "sync.h"]
 LANGUAGES = {
     "c": (["gcc", "clang"], ["-std=c11", "-Wstrict-prototypes"], C_HEADERS),
     "c++": (["g++", "clang++"], ["-std=c++17", "-Wold-style-cast"], C_HEADERS + ["redlock.hpp"]),

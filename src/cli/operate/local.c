@@ -92,7 +92,7 @@ static void local_start_command(struct local *local, const char *list)
     char text[KEEPER_ENVIRONMENT];
     size_t size = child_add(text, 0, "REDLOCK_NODES=%s", list);
     size = child_add(text, size, "REDLOCK_LOCAL_DIR=%s", local->servers->folder);
-    size = child_add(text, size, "REDLOCK_CONFIG");
+    size = child_add(text, size, "REDLOCK_CONFIG=/dev/null");
     size = child_add(text, size, "REDLOCK_USERNAME");
     size = child_add(text, size, "REDLOCK_PASSWORD");
     size = child_add(text, size, "REDLOCK_PASSWORD_FILE");

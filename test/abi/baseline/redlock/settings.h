@@ -1,0 +1,22 @@
+#ifndef REDLOCK_SETTINGS_H
+#define REDLOCK_SETTINGS_H
+#include "redlock.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+typedef struct redlock_settings {
+    const char *const *uris;
+    size_t count;
+    redlock_options *options;
+    int64_t ttl_ms;
+    int64_t wait_ms;
+} redlock_settings;
+REDLOCK_API redlock_code redlock_settings_read(const char *file, const char *nodes,
+                                               redlock_settings **ret_settings,
+                                               redlock_error *ret_error);
+REDLOCK_API void redlock_settings_free(redlock_settings *settings);
+REDLOCK_API redlock_code redlock_duration_read(const char *text, int64_t *ret_ms);
+#ifdef __cplusplus
+}
+#endif
+#endif

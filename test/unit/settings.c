@@ -1,0 +1,261 @@
+/* What redlock.conf(5) and the environment set. The default file is here "default.conf". */
+#include "redlock/settings.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+
+#include "alloc_faults.h"
+
+static char folder[] = "/tmp/redlock-settings-XXXXXX";
+
+static void begin(void)
+{
+    clearenv();
+    cr_assert(mkdtemp(folder) && chdir(folder) == 0);
+}
+
+static void write_file(const char *name, const char *text)
+{
+    FILE *file = fopen(name, "w");
+    cr_assert(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+static void end(void)
+{
+    unlink("default.conf");
+    unlink("other");
+    unlink("password");
+    cr_assert(chdir("/") == 0 && rmdir(folder) == 0);
+}
+
+TestSuite(settings, .init = begin, .fini = end);
+
+static redlock_settings *read_settings(const char *file, const char *nodes)
+{
+    redlock_settings *settings = NULL;
+    redlock_error why;
+    redlock_code code = redlock_settings_read(file, nodes, &settings, &why);
+    cr_assert_eq(code, REDLOCK_OK, "%s", code == REDLOCK_OK ? "" : why.text);
+    return settings;
+}
+
+static void refused(const char *file, redlock_code code, redlock_reason reason,
+                    const char *text)
+{
+    redlock_settings *settings = NULL;
+    redlock_error why = {0};
+    cr_assert_eq(redlock_settings_read(file, NULL, &settings, &why), code);
+    cr_assert_str_eq(why.text, text);
+    cr_assert_eq(why.reason, reason, "%s", redlock_reason_name(why.reason));
+    cr_assert_str_eq(redlock_last_error()->text, text);
+    cr_assert_null(settings);
+}
+
+static void line_refused(const char *line, redlock_reason reason, const char *text)
+{
+    write_file("other", line);
+    refused("other", REDLOCK_BAD_OPTION, reason, text);
+}
+
+Test(settings, defaults)
+{
+    redlock_settings *settings = read_settings(NULL, "unix:///a");
+    redlock_options defaults;
+    redlock_options_init(&defaults);
+    cr_assert_eq(memcmp(settings->options, &defaults, sizeof(defaults)), 0);
+    cr_assert_eq(settings->ttl_ms, REDLOCK_TTL_MS);
+    cr_assert_eq(settings->wait_ms, REDLOCK_FOREVER);
+    cr_assert_eq(settings->count, 1);
+    cr_assert_str_eq(settings->uris[0], "unix:///a");
+    redlock_settings_free(settings);
+    redlock_settings_free(NULL);
+}
+
+Test(settings, each_key_of_the_file)
+{
+    write_file("password", "secret\n");
+    write_file("other", "nodes = unix:///a, redis://b ,rediss://c\nttl = 1.5s\nwait = 0\n"
+                        "username = me\npassword-file = password\nprefix = p:\n"
+                        "timeout = 5s\nmax-ttl = 1m\ndrift-ppm = 7\ndurable = yes\n"
+                        "tls = yes\ncacert = ca\ncacertdir = dir\ncert = crt\nkey = k\n"
+                        "sni = name\ninsecure = yes\n");
+    redlock_settings *settings = read_settings("other", NULL);
+    const redlock_options *options = settings->options;
+    cr_assert_eq(settings->count, 3);
+    cr_assert_str_eq(settings->uris[1], "redis://b");
+    cr_assert(settings->ttl_ms == 1500 && settings->wait_ms == 0);
+    cr_assert_str_eq(options->username, "me");
+    cr_assert_null(options->password);
+    cr_assert_str_eq(options->password_file, "password");
+    cr_assert_str_eq(options->prefix, "p:");
+    cr_assert(options->node_timeout_ms == 5000 && options->connect_timeout_ms == 5000);
+    cr_assert(options->max_ttl_ms == 60000 && options->drift_ppm == 7);
+    cr_assert(options->durable && options->tls && options->tls_insecure);
+    cr_assert_str_eq(options->tls_ca_file, "ca");
+    cr_assert_str_eq(options->tls_ca_dir, "dir");
+    cr_assert_str_eq(options->tls_cert_file, "crt");
+    cr_assert_str_eq(options->tls_key_file, "k");
+    cr_assert_str_eq(options->tls_name, "name");
+    redlock_settings_free(settings);
+}
+
+/* The first of these that is there: the argument, REDLOCK_CONFIG, the default file. */
+Test(settings, which_file)
+{
+    refused(NULL, REDLOCK_BAD_NODES, REDLOCK_REASON_EMPTY,
+            "no nodes: set REDLOCK_NODES, or nodes in redlock.conf(5)");
+    write_file("default.conf", "nodes = unix:///default\n");
+    write_file("other", "nodes = unix:///other\n");
+    const char *const cases[][3] = {
+        {NULL, NULL, "unix:///default"},      {NULL, "", "unix:///default"},
+        {"", "other", "unix:///default"},     {NULL, "other", "unix:///other"},
+        {"default.conf", "other", "unix:///default"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (cases[i][1])
+            setenv("REDLOCK_CONFIG", cases[i][1], 1);
+        redlock_settings *settings = read_settings(cases[i][0], NULL);
+        cr_assert_str_eq(settings->uris[0], cases[i][2]);
+        redlock_settings_free(settings);
+    }
+    setenv("REDLOCK_CONFIG", "/dev/null", 1);
+    refused(NULL, REDLOCK_BAD_NODES, REDLOCK_REASON_EMPTY,
+            "no nodes: set REDLOCK_NODES, or nodes in redlock.conf(5)");
+    setenv("REDLOCK_CONFIG", "absent", 1);
+    refused(NULL, REDLOCK_BAD_OPTION, REDLOCK_REASON_NONE,
+            "absent: No such file or directory");
+    refused(".", REDLOCK_BAD_OPTION, REDLOCK_REASON_NONE, ".: Is a directory");
+}
+
+Test(settings, a_default_file_that_cannot_be_read_is_no_absent_file)
+{
+    cr_assert_eq(mkdir("default.conf", 0700), 0);
+    refused(NULL, REDLOCK_BAD_OPTION, REDLOCK_REASON_NONE, "default.conf: Is a directory");
+    cr_assert_eq(rmdir("default.conf"), 0);
+}
+
+Test(settings, the_environment_overrides_the_file)
+{
+    write_file("default.conf", "nodes = unix:///file\nttl = 1s\npassword-file = /absent\n");
+    setenv("REDLOCK_NODES", "unix:///variable", 1);
+    setenv("REDLOCK_TTL", "2s", 1);
+    setenv("REDLOCK_WAIT", "", 1);
+    setenv("REDLOCK_PASSWORD", "hush", 1);
+    redlock_settings *settings = read_settings(NULL, NULL);
+    cr_assert_str_eq(settings->uris[0], "unix:///variable");
+    cr_assert(settings->ttl_ms == 2000 && settings->wait_ms == REDLOCK_FOREVER);
+    cr_assert_str_eq(settings->options->password, "hush");
+    cr_assert_null(settings->options->password_file);
+    redlock_settings_free(settings);
+    settings = read_settings(NULL, "unix:///argument");
+    cr_assert_str_eq(settings->uris[0], "unix:///argument");
+    redlock_settings_free(settings);
+    write_file("default.conf", "\n ttl = 25h\n");
+    refused(NULL, REDLOCK_BAD_OPTION, REDLOCK_REASON_OUT_OF_RANGE,
+            "default.conf:2: ttl: \"25h\" is not from 1 to 86400000 ms");
+}
+
+Test(settings, lines_that_are_refused)
+{
+    char text[700];
+    line_refused("ttl\n", REDLOCK_REASON_MALFORMED, "other:1: the line is not key = value");
+    line_refused("\n\npassword = hush\n", REDLOCK_REASON_MALFORMED,
+                 "other:3: no setting \"password\": redlock.conf(5) lists them");
+    line_refused("ttl = 1s\nttl = 1s\n", REDLOCK_REASON_TWICE,
+                 "other:2: \"ttl\" is already set in line 1");
+    line_refused("ttl =\n", REDLOCK_REASON_EMPTY, "other:1: ttl: \"\" is empty");
+    line_refused("durable = on\n", REDLOCK_REASON_MALFORMED,
+                 "other:1: durable: \"on\" is neither yes nor no");
+    line_refused("drift-ppm = -1\n", REDLOCK_REASON_MALFORMED,
+                 "other:1: drift-ppm: \"-1\" is not a number");
+    line_refused("drift-ppm = 500001\n", REDLOCK_REASON_OUT_OF_RANGE,
+                 "other:1: drift-ppm: \"500001\" is not from 0 to 500000");
+    line_refused("wait = a\tb\n", REDLOCK_REASON_MALFORMED,
+                 "other:1: wait: \"a?b\" is not a duration (250ms, 30s, 5m, 1h, 1d; a bare "
+                 "number is seconds)");
+    line_refused("nodes = unix:///a,,\n", REDLOCK_REASON_EMPTY,
+                 "nodes: an empty URI in the list");
+    line_refused("password-file = /absent\n", REDLOCK_REASON_NONE,
+                 "password file /absent: No such file or directory");
+    snprintf(text, sizeof(text), "prefix = %0512d\n", 0);
+    line_refused(text, REDLOCK_REASON_OUT_OF_RANGE,
+                 "other:1: prefix: \"000000000000000000000000000000000000000000000000000000000"
+                 "0000000\" has not from 1 to 511 bytes");
+    FILE *file = fopen("other", "w");
+    cr_assert(file && fwrite("ttl = 1\0s\n", 1, 10, file) == 10 && fclose(file) == 0);
+    refused("other", REDLOCK_BAD_OPTION, REDLOCK_REASON_MALFORMED, "other:1: a NUL byte");
+}
+
+Test(settings, variables_that_are_refused)
+{
+    setenv("REDLOCK_TTL", "soon\n", 1);
+    refused(NULL, REDLOCK_BAD_OPTION, REDLOCK_REASON_MALFORMED,
+            "REDLOCK_TTL: \"soon?\" is not a duration (250ms, 30s, 5m, 1h, 1d; a bare number "
+            "is seconds)");
+    setenv("REDLOCK_TTL", "0", 1);
+    refused(NULL, REDLOCK_BAD_OPTION, REDLOCK_REASON_OUT_OF_RANGE,
+            "REDLOCK_TTL: \"0\" is not from 1 to 86400000 ms");
+}
+
+Test(settings, no_nodes)
+{
+    char list[33 * 8 + 1] = "";
+    for (unsigned i = 0; i < 33; i++)
+        strcat(list, i ? ",unix:/a" : "unix:/a");
+    setenv("REDLOCK_NODES", list, 1);
+    refused(NULL, REDLOCK_BAD_NODES, REDLOCK_REASON_OUT_OF_RANGE,
+            "nodes are 33, and must be from 1 to 32");
+    list[strlen(list) - strlen(",unix:/a")] = '\0';
+    setenv("REDLOCK_NODES", list, 1);
+    redlock_settings *settings = read_settings(NULL, NULL);
+    cr_assert_eq(settings->count, REDLOCK_NODES_MAX);
+    redlock_settings_free(settings);
+}
+
+Test(settings, durations)
+{
+    const struct {
+        const char *text;
+        int64_t ms;
+    } cases[] = {{"0", 0},        {"7", 7000},     {"250ms", 250}, {"0.5s", 500},
+                 {"5m", 300000},  {"1h", 3600000}, {"1d", 86400000}, {"1.5", 1500},
+                 {"", -1},        {"soon", -1},    {"-1", -1},     {"1 s", -1},
+                 {".5s", -1},     {"1.s", -1},     {"0.5ms", -1},  {"1w", -1},
+                 {"999999999999", -1}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int64_t ms = -1;
+        redlock_code code = redlock_duration_read(cases[i].text, &ms);
+        cr_assert_eq(ms, cases[i].ms, "%s", cases[i].text);
+        cr_assert_eq(code, cases[i].ms < 0 ? REDLOCK_BAD_OPTION : REDLOCK_OK);
+        if (code != REDLOCK_OK)
+            cr_assert_str_eq(redlock_last_error()->field, "text");
+    }
+}
+
+Test(settings, one_allocation_fails)
+{
+    write_file("other", "nodes = unix:///a\nprefix = p:\n");
+    setenv("REDLOCK_USERNAME", "me", 1);
+    size_t after = 0;
+    for (bool failed = true; failed; after++) {
+        redlock_settings *settings = NULL;
+        redlock_error why;
+        long live = alloc_faults_live();
+        alloc_faults_begin(after, 1);
+        alloc_faults_enter();
+        redlock_code code = redlock_settings_read("other", NULL, &settings, &why);
+        alloc_faults_leave();
+        failed = alloc_faults_end();
+        if (code != REDLOCK_OK) /* the C library can read a file without a buffer */
+            cr_assert(failed && code == REDLOCK_NO_MEMORY && why.code == code && !settings);
+        redlock_settings_free(settings);
+        cr_assert_eq(alloc_faults_live(), live);
+    }
+    cr_assert_gt(after, 5);
+}
