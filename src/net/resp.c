@@ -262,7 +262,7 @@ static const struct rl_reply *take_text(struct rl_resp *resp)
         return NULL;
     size_t len = (size_t)(at[1] - '0');
     at += 2;
-    if (is_digit(*at))
+    if (len > 0 && is_digit(*at)) /* hiredis refuses "$01", too */
         len = 10 * len + (size_t)(*at++ - '0');
     static const size_t crlf = 2;
     if ((size_t)(end - at) < crlf + len + crlf || memcmp(at, "\r\n", crlf) != 0 ||

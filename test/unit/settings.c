@@ -80,11 +80,12 @@ Test(settings, defaults)
 Test(settings, each_key_of_the_file)
 {
     write_file("password", "secret\n");
-    write_file("other", "nodes = unix:///a, redis://b ,rediss://c\nttl = 1.5s\nwait = 0\n"
-                        "username = me\npassword-file = password\nprefix = p:\n"
-                        "timeout = 5s\nmax-ttl = 1m\ndrift-ppm = 7\ndurable = yes\n"
-                        "tls = yes\ncacert = ca\ncacertdir = dir\ncert = crt\nkey = k\n"
-                        "sni = name\ninsecure = yes\n");
+    write_file("other",
+               "nodes = unix:///a, redis://b ,rediss://c\nttl = 1.5s\nwait = 0\n"
+               "username = me\npassword-file = password\nprefix = p:\n"
+               "timeout = 5s\nmax-ttl = 1m\ndrift-ppm = 7\ndurable = yes\n"
+               "tls = yes\ncacert = ca\ncacertdir = dir\ncert = crt\nkey = k\n"
+               "sni = name\ninsecure = yes\n");
     redlock_settings *settings = read_settings("other", NULL);
     const redlock_options *options = settings->options;
     cr_assert_eq(settings->count, 3);
@@ -113,8 +114,10 @@ Test(settings, which_file)
     write_file("default.conf", "nodes = unix:///default\n");
     write_file("other", "nodes = unix:///other\n");
     const char *const cases[][3] = {
-        {NULL, NULL, "unix:///default"},      {NULL, "", "unix:///default"},
-        {"", "other", "unix:///default"},     {NULL, "other", "unix:///other"},
+        {NULL, NULL, "unix:///default"},
+        {NULL, "", "unix:///default"},
+        {"", "other", "unix:///default"},
+        {NULL, "other", "unix:///other"},
         {"default.conf", "other", "unix:///default"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -184,9 +187,10 @@ Test(settings, lines_that_are_refused)
     line_refused("password-file = /absent\n", REDLOCK_REASON_NONE,
                  "password file /absent: No such file or directory");
     snprintf(text, sizeof(text), "prefix = %0512d\n", 0);
-    line_refused(text, REDLOCK_REASON_OUT_OF_RANGE,
-                 "other:1: prefix: \"000000000000000000000000000000000000000000000000000000000"
-                 "0000000\" has not from 1 to 511 bytes");
+    line_refused(
+        text, REDLOCK_REASON_OUT_OF_RANGE,
+        "other:1: prefix: \"000000000000000000000000000000000000000000000000000000000"
+        "0000000\" has not from 1 to 511 bytes");
     FILE *file = fopen("other", "w");
     cr_assert(file && fwrite("ttl = 1\0s\n", 1, 10, file) == 10 && fclose(file) == 0);
     refused("other", REDLOCK_BAD_OPTION, REDLOCK_REASON_MALFORMED, "other:1: a NUL byte");
@@ -195,9 +199,10 @@ Test(settings, lines_that_are_refused)
 Test(settings, variables_that_are_refused)
 {
     setenv("REDLOCK_TTL", "soon\n", 1);
-    refused(NULL, REDLOCK_BAD_OPTION, REDLOCK_REASON_MALFORMED,
-            "REDLOCK_TTL: \"soon?\" is not a duration (250ms, 30s, 5m, 1h, 1d; a bare number "
-            "is seconds)");
+    refused(
+        NULL, REDLOCK_BAD_OPTION, REDLOCK_REASON_MALFORMED,
+        "REDLOCK_TTL: \"soon?\" is not a duration (250ms, 30s, 5m, 1h, 1d; a bare number "
+        "is seconds)");
     setenv("REDLOCK_TTL", "0", 1);
     refused(NULL, REDLOCK_BAD_OPTION, REDLOCK_REASON_OUT_OF_RANGE,
             "REDLOCK_TTL: \"0\" is not from 1 to 86400000 ms");
@@ -223,11 +228,11 @@ Test(settings, durations)
     const struct {
         const char *text;
         int64_t ms;
-    } cases[] = {{"0", 0},        {"7", 7000},     {"250ms", 250}, {"0.5s", 500},
-                 {"5m", 300000},  {"1h", 3600000}, {"1d", 86400000}, {"1.5", 1500},
-                 {"", -1},        {"soon", -1},    {"-1", -1},     {"1 s", -1},
-                 {".5s", -1},     {"1.s", -1},     {"0.5ms", -1},  {"1w", -1},
-                 {"999999999999", -1}};
+    } cases[] = {
+        {"0", 0},        {"7", 7000},         {"250ms", 250}, {"0.5s", 500}, {"5m", 300000},
+        {"1h", 3600000}, {"1d", 86400000},    {"1.5", 1500},  {"", -1},      {"soon", -1},
+        {"-1", -1},      {"1 s", -1},         {".5s", -1},    {"1.s", -1},   {"0.5ms", -1},
+        {"1w", -1},      {"999999999999", -1}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         int64_t ms = -1;
         redlock_code code = redlock_duration_read(cases[i].text, &ms);
