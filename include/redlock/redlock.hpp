@@ -48,6 +48,7 @@
 #endif
 #endif
 
+#include "settings.h"
 #include "stats.h"
 #include "sync.h"
 
@@ -87,6 +88,40 @@ class error : public std::runtime_error
 };
 
 /*
+ * What redlock.conf(5) and the environment set: see redlock_settings_read(). The options
+ * may be changed in place: settings->options->label.
+ */
+class settings
+{
+  public:
+    static settings read(const char *file = nullptr, const char *nodes = nullptr)
+    {
+        redlock_settings *made = nullptr;
+        if (redlock_settings_read(file, nodes, &made, nullptr) != REDLOCK_OK)
+            throw error(*redlock_last_error());
+        return settings(made);
+    }
+
+    redlock_settings *operator->() const noexcept
+    {
+        return made_.get();
+    }
+
+  private:
+    explicit settings(redlock_settings *made) noexcept : made_(made)
+    {
+    }
+
+    struct free {
+        void operator()(redlock_settings *made) const noexcept
+        {
+            redlock_settings_free(made);
+        }
+    };
+    std::unique_ptr<redlock_settings, free> made_;
+};
+
+/*
  * A client of these nodes, with its thread. It must outlive its mutexes. In a callback of
  * any client its destructor does not wait for that thread: see redlock_sync_free().
  */
@@ -99,11 +134,12 @@ class client
         std::vector<const char *> each;
         for (const std::string &uri : uris)
             each.push_back(uri.c_str());
-        redlock_sync *made = nullptr;
-        if (redlock_sync_new(each.data(), each.size(), options, &made, nullptr) !=
-            REDLOCK_OK)
-            throw error(*redlock_last_error());
-        sync_.reset(made);
+        open(each.data(), each.size(), options);
+    }
+
+    explicit client(const settings &found)
+    {
+        open(found->uris, found->count, found->options);
     }
 
     /* The client's numbers, without its nodes: redlock_sync_stats(). */
@@ -139,6 +175,14 @@ class client
     }
 
   private:
+    void open(const char *const *uris, std::size_t count, const redlock_options *options)
+    {
+        redlock_sync *made = nullptr;
+        if (redlock_sync_new(uris, count, options, &made, nullptr) != REDLOCK_OK)
+            throw error(*redlock_last_error());
+        sync_.reset(made);
+    }
+
     void ask(redlock_stats &found) const
     {
         if (redlock_sync_stats(get(), &found) != REDLOCK_OK)

@@ -599,7 +599,7 @@ class Client(Handle):
     """A client of these nodes, with one thread of its own, for all threads of the process.
 
     `nodes`: URIs, or one text of URIs with commas between them; None: as the command `redlock`
-    finds them (REDLOCK_NODES, REDLOCK_CONFIG), with the options that are set there; those that
+    finds them (REDLOCK_NODES, redlock.conf(5)), with the options that are set there; those that
     differ from their defaults in `options` win. It connects in the background.
     """
 

@@ -5,12 +5,11 @@ import dataclasses
 import datetime
 import math
 import os
-import re
 from collections.abc import Iterable
 from typing import Any, TypeVar, Union
 
-from ._errors import BadInput
-from ._native import Arguments, ffi, lib
+from ._errors import BadInput, of_last_call
+from ._native import NULL, Arguments, ffi, lib
 
 # A number is seconds.
 Duration = Union[int, float, datetime.timedelta]
@@ -117,7 +116,7 @@ class NativeOptions:
                     raise TypeError(f"{name} is a str, not a {type(text).__name__}")
                 if "\0" in text:
                     raise _bad("BAD_OPTION", f"{name} has a NUL byte")
-                self._kept.append(ffi.new("char[]", text.encode()))
+                self._kept.append(ffi.new("char[]", os.fsencode(text)))
                 setattr(self.struct, name, self._kept[-1])
         if not 0 <= options.quorum <= lib.REDLOCK_NODES_MAX:
             raise _bad("BAD_OPTION", f"quorum is {options.quorum}, and must be from 0 to "
@@ -138,84 +137,25 @@ class NativeOptions:
 
 # --- nodes, and the configuration of the command `redlock` ---
 
-_UNITS = {"ms": 0.001, "": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_SETTINGS = {"username": "username", "password-file": "password_file", "prefix": "prefix",
-             "timeout": "node_timeout", "max-ttl": "max_ttl", "drift-ppm": "drift_ppm",
-             "durable": "durable", "tls": "tls", "cacert": "tls_ca_file",
-             "cacertdir": "tls_ca_dir", "cert": "tls_cert_file", "key": "tls_key_file",
-             "sni": "tls_name", "insecure": "tls_insecure"}
-_OF_THE_COMMAND = {"nodes", "ttl", "wait"}
-
-
-def _read_duration(text: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([a-z]*)", text)
-    if not found or found[2] not in _UNITS:
-        raise ValueError(f"{text!r} is not a duration (250ms, 30s, 5m, 1h, 1d)")
-    return float(found[1]) * _UNITS[found[2]]
-
-
-def _read_setting(name: str, text: str) -> Any:
-    if name in ("timeout", "max-ttl"):
-        return _read_duration(text)
-    if name == "drift-ppm":
-        return int(text)
-    if name in ("durable", "tls", "insecure"):
-        if text not in ("yes", "no"):
-            raise ValueError(f"{text!r} is neither yes nor no")
-        return text == "yes"
-    return text
-
-
-def _read_file(path: str) -> dict[str, str]:
-    """{key: value} of the configuration file of the command; see redlock --help."""
-    found: dict[str, str] = {}
-    with open(path, encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
-            line = line.strip(" \t\r\n")
-            if not line or line.startswith("#"):
-                continue
-            key, equals, value = (part.strip(" \t") for part in line.partition("="))
-            if not equals or not value:
-                raise _bad("BAD_OPTION", f"{path}:{number}: the line is not key = value")
-            if key not in _SETTINGS and key not in _OF_THE_COMMAND:
-                raise _bad("BAD_OPTION", f'{path}:{number}: unknown key "{key}"')
-            if key in found:
-                raise _bad("BAD_OPTION", f'{path}:{number}: "{key}" is already set')
-            found[key] = value
-    return found
-
-
-def _split(text: str) -> list[str]:
-    return [uri.strip() for uri in text.split(",")]
+_TEXTS = ("username", "password", "password_file", "prefix", "tls_ca_file", "tls_ca_dir",
+          "tls_cert_file", "tls_key_file", "tls_name")
+_OTHERS = ("drift_ppm", "durable", "tls", "tls_insecure")
 
 
 def from_environment() -> tuple[list[str], Options]:
-    """Nodes and options as the command finds them: the environment, then REDLOCK_CONFIG."""
-    path = os.environ.get("REDLOCK_CONFIG")
-    file = _read_file(path) if path else {}
-    made: dict[str, Any] = {}
-    for key, name in _SETTINGS.items():
-        if key in file:
-            try:
-                made[name] = _read_setting(key, file[key])
-            except ValueError as why:
-                raise _bad("BAD_OPTION", f"{path}: {key}: {why}") from None
-    for variable, name in (("REDLOCK_USERNAME", "username"),
-                           ("REDLOCK_PASSWORD_FILE", "password_file"),
-                           ("REDLOCK_PASSWORD", "password"),
-                           ("REDLOCK_CACERT", "tls_ca_file"),
-                           ("REDLOCK_CACERTDIR", "tls_ca_dir"),
-                           ("REDLOCK_CERT", "tls_cert_file"),
-                           ("REDLOCK_CERT_KEY", "tls_key_file")):
-        if os.environ.get(variable):
-            made[name] = os.environ[variable]
-    if "password" in made:
-        made.pop("password_file", None)
-    nodes = os.environ.get("REDLOCK_NODES") or file.get("nodes")
-    if not nodes:
-        raise _bad("BAD_NODES", "no nodes: give a list of URIs, or set REDLOCK_NODES or "
-                                "REDLOCK_CONFIG")
-    return _split(nodes), Options(**made)
+    """Nodes and options as the command finds them: redlock_settings_read()."""
+    made = ffi.new("redlock_settings **")
+    if lib.redlock_settings_read(NULL, NULL, made, NULL) != lib.REDLOCK_OK:
+        raise of_last_call()
+    found = ffi.gc(made[0], lib.redlock_settings_free)
+    native = found.options
+    values: dict[str, Any] = {name: getattr(native, name) for name in _OTHERS}
+    for name in _TEXTS:
+        if (text := getattr(native, name)) != NULL:
+            values[name] = os.fsdecode(ffi.string(text))
+    for name in ("node_timeout", "connect_timeout", "max_ttl"):
+        values[name] = getattr(native, name + "_ms") / 1000
+    return [os.fsdecode(ffi.string(found.uris[at])) for at in range(found.count)], Options(**values)
 
 
 def _merge(options: Options, found: Options) -> Options:
@@ -236,7 +176,7 @@ def settle(nodes: Iterable[str] | str | None,
         uris, found = from_environment()
         options = _merge(options, found)
     else:
-        uris = _split(nodes) if isinstance(nodes, str) else list(nodes)
+        uris = [uri.strip() for uri in nodes.split(",")] if isinstance(nodes, str) else list(nodes)
     for uri in uris:
         if not isinstance(uri, str) or "\0" in uri:
             raise _bad("BAD_URI", f"{uri!r} is no URI of a node")
@@ -245,4 +185,4 @@ def settle(nodes: Iterable[str] | str | None,
 
 def to_native(uris: list[str], options: Options) -> tuple[Arguments, NativeOptions]:
     """What redlock_client_new() takes."""
-    return Arguments([uri.encode() for uri in uris]), NativeOptions(options)
+    return Arguments([os.fsencode(uri) for uri in uris]), NativeOptions(options)

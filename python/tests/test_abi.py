@@ -46,7 +46,7 @@ def test_a_compiler_agrees(tmp_path):
     assert len(list(structs())) >= 15
     lines = "".join(f'printf("%lld\\n", (long long)({what}));\n' for what in asked)
     source = tmp_path / "layout.c"
-    source.write_text("#include <redlock/admin.h>\n#include <redlock/stats.h>\n"
+    source.write_text("#include <redlock/admin.h>\n#include <redlock/settings.h>\n#include <redlock/stats.h>\n"
                       "#include <stddef.h>\n#include <stdio.h>\n"
                       f"int main(void)\n{{\n{lines}return 0;\n}}\n")
     subprocess.run([*os.environ.get("CC", "cc").split(), f"-I{INCLUDE}", source,

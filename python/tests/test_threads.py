@@ -509,16 +509,18 @@ def test_the_configuration_of_the_command(quorum, monkeypatch, tmp_path):
 
 def test_options_and_the_configuration(quorum, monkeypatch, tmp_path):
     from redlock_quorum import _values
-    path = tmp_path / "config"
+    path, secret = tmp_path / "config", tmp_path / "secret"
+    secret.touch()
     path.write_text(f"nodes = {','.join(quorum.uris)}\nprefix = p:\ntimeout = 5s\n"
-                    "durable = yes\npassword-file = /nowhere\n")
+                    f"durable = yes\npassword-file = {secret}\n")
     monkeypatch.delenv("REDLOCK_NODES", raising=False)
     monkeypatch.setenv("REDLOCK_CONFIG", str(path))
     monkeypatch.setenv("REDLOCK_CACERT", "ca.crt")
     uris, options = _values.settle(None, rq.Options(label="w", tls_ca_file="mine.crt"))
     assert uris == quorum.uris
     assert options == rq.Options(label="w", tls_ca_file="mine.crt", prefix="p:",
-                                 node_timeout=5, durable=True, password_file="/nowhere")
+                                 node_timeout=5, connect_timeout=5, drift_ppm=10000,
+                                 durable=True, password_file=str(secret))
     monkeypatch.setenv("REDLOCK_PASSWORD", "secret")
     assert _values.settle(None, rq.Options())[1].password == "secret"
     for mine in (rq.Options(password="mine"), rq.Options(password_file="mine")):
@@ -534,7 +536,7 @@ def test_options_and_the_configuration(quorum, monkeypatch, tmp_path):
 def test_the_nodes_are_read_once(quorum, monkeypatch):
     with rq.Client((uri for uri in quorum.uris), rq.Options(node_timeout=5)) as made:
         assert len(made.check().nodes) == 5
-    monkeypatch.delenv("REDLOCK_CONFIG", raising=False)
+    monkeypatch.setenv("REDLOCK_CONFIG", os.devnull)
     monkeypatch.setenv("REDLOCK_NODES", quorum.nodes)
     with rq.Client(options=rq.Options(node_timeout=5)) as made:
         monkeypatch.delenv("REDLOCK_NODES")

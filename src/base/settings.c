@@ -17,8 +17,8 @@
 #endif
 
 #define WHY             128
-#define SHOWN           64  /* bytes of a value in a message */
-#define SHOWN_FILE      100 /* and of the name of a file, its end */
+#define SHOWN           64             /* bytes of a value in a message */
+#define SHOWN_FILE      100            /* and of the name of a file, its end */
 #define DURATION_MAX_MS 10000000000000 /* three centuries: fits into microseconds */
 #define DIGITS_MAX      11             /* so many, of days, do not overflow */
 
@@ -106,14 +106,15 @@ static const char *end_of(const char *name)
 
 static redlock_code fail_file(const char *what, const char *name)
 {
-    return errno == ENOMEM ? rl_fail_by_code(REDLOCK_NO_MEMORY)
-                           : fail(REDLOCK_REASON_NONE, "%s%s: %s", what, end_of(name),
-                                  strerror(errno));
+    return errno == ENOMEM
+               ? rl_fail_by_code(REDLOCK_NO_MEMORY)
+               : fail(REDLOCK_REASON_NONE, "%s%s: %s", what, end_of(name), strerror(errno));
 }
 
 /* --- values --- */
 
-/* The milliseconds of a unit; 0 if it is unknown. A bare number is seconds, as in flock(1). */
+/* The milliseconds of a unit; 0 if it is unknown. A bare number is seconds, as in flock(1).
+ */
 static int64_t unit_ms(const char *unit)
 {
     static const struct {
@@ -285,8 +286,8 @@ static redlock_code read_line(struct reader *reader, const char *file, unsigned 
     reader->line[i] = number;
     union value value;
     char why[WHY] = "is empty", *text = trim(equals + 1);
-    redlock_reason reason = text[0] ? read_value(&table[i], text, &value, why)
-                                    : REDLOCK_REASON_EMPTY;
+    redlock_reason reason =
+        text[0] ? read_value(&table[i], text, &value, why) : REDLOCK_REASON_EMPTY;
     if (reason != REDLOCK_REASON_NONE)
         return fail(reason, "%s:%u: %s: \"%.*s\" %s", file, number, key, SHOWN, text, why);
     return reader->is_final[i] ? REDLOCK_OK : store(reader->made, i, value);
@@ -305,10 +306,10 @@ static redlock_code read_lines(struct reader *reader, const char *name, FILE *fi
     for (unsigned number = 1;
          code == REDLOCK_OK && (len = getline(&line, &room, file)) >= 0; number++) {
         bool has_mark = number == 1 && strncmp(line, byte_order_mark, 3) == 0;
-        code = strlen(line) == (size_t)len
-                   ? read_line(reader, end_of(name), number, line + (has_mark ? 3 : 0))
-                   : fail(REDLOCK_REASON_MALFORMED, "%s:%u: a NUL byte", end_of(name),
-                          number);
+        code =
+            strlen(line) == (size_t)len
+                ? read_line(reader, end_of(name), number, line + (has_mark ? 3 : 0))
+                : fail(REDLOCK_REASON_MALFORMED, "%s:%u: a NUL byte", end_of(name), number);
         if (code == REDLOCK_OK)
             errno = 0;
     }
@@ -381,8 +382,7 @@ redlock_code redlock_settings_read(const char *file, const char *nodes,
                                    redlock_error *ret_error)
 {
     struct settings *made = calloc(1, sizeof(*made));
-    redlock_code code =
-        made ? REDLOCK_OK : rl_fail_by_code(REDLOCK_NO_MEMORY);
+    redlock_code code = made ? REDLOCK_OK : rl_fail_by_code(REDLOCK_NO_MEMORY);
     if (made) {
         redlock_options_init(&made->options);
         made->shown = (redlock_settings){made->uris, 0, &made->options, REDLOCK_TTL_MS,
