@@ -10,17 +10,23 @@ import urllib.parse
 import lab
 
 
+def connect(path):
+    """A unix socket; with a timeout it would not wait for a full backlog."""
+    connected = socket.socket(socket.AF_UNIX)
+    connected.connect(path)
+    connected.settimeout(lab.STATE_SECONDS)
+    return connected
+
+
 class Connection(http.client.HTTPConnection):
     """HTTP by a unix socket."""
 
     def __init__(self, path):
-        super().__init__("localhost", timeout=lab.STATE_SECONDS)
+        super().__init__("localhost")
         self.path = path
 
     def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
+        self.sock = connect(self.path)
 
 
 class Monitor:
@@ -30,6 +36,9 @@ class Monitor:
         self.path = lab.temporary("monitor")
         self.process = lab.start("monitor", *lab.PATIENT, "--listen", f"unix:{self.path}", *words,
                                  env=lab.on(quorum, **more))
+
+    def connect(self):
+        return connect(self.path)
 
     def __enter__(self):
         lab.wait_for(self.listens, "the monitor")

@@ -2,14 +2,20 @@
 #include "monitor.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+static void free_text(const void *text, size_t len, void *arg)
+{
+    (void)text, (void)len;
+    free(arg);
+}
 
 static int write_object(struct evbuffer *body, json_t *object, int status)
 {
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     bool is_whole = cli_json_check() && text;
-    if (is_whole)
-        evbuffer_add_printf(body, "%s\n", text);
-    free(text);
+    if (!is_whole || evbuffer_add_reference(body, text, strlen(text), free_text, text) != 0)
+        free(text);
     json_decref(object);
     return is_whole ? status : 503;
 }

@@ -100,6 +100,18 @@ static struct bufferevent *accepted(struct event_base *base, void *arg)
     return new->stream;
 }
 
+/* It made room for another one: no answer is made that nobody can get. */
+static bool is_ending(const struct http *http, struct evhttp_request *request)
+{
+    const struct connection *at;
+    const struct bufferevent *stream =
+        evhttp_connection_get_bufferevent(evhttp_request_get_connection(request));
+    TAILQ_FOREACH (at, &http->connections, next)
+        if (at->stream == stream)
+            return at->is_ending;
+    return false;
+}
+
 /* --- answers --- */
 
 static bool is_our_name(const struct http *http, const char *name, size_t len)
@@ -165,7 +177,10 @@ static void reply(struct evhttp_request *request, int status,
         evhttp_add_header(headers, "Allow", "GET, HEAD");
     if (evhttp_request_get_command(request) == EVHTTP_REQ_HEAD)
         evbuffer_drain(body, evbuffer_get_length(body));
+    struct bufferevent *stream =
+        evhttp_connection_get_bufferevent(evhttp_request_get_connection(request));
     evhttp_send_reply(request, status, phrase_of(status), body);
+    bufferevent_disable(stream, EV_READ); /* who sends no more may still read */
 }
 
 static int answer(const struct http *http, const struct http_route *route,
@@ -188,7 +203,9 @@ static void requested(struct evhttp_request *request, void *arg)
     const struct http_route *route = find(http, path);
     struct evbuffer *body = cli_need_memory(evbuffer_new());
     int status;
-    if (!is_for_us(http, request))
+    if (is_ending(http, request))
+        status = 503;
+    else if (!is_for_us(http, request))
         status = 403;
     else if (command != EVHTTP_REQ_GET && command != EVHTTP_REQ_HEAD)
         status = 405;

@@ -99,7 +99,8 @@ static struct addrinfo *look_up(const char *where)
         colon[-1] = '\0';
         begin++;
     }
-    if (strspn(colon + 1, "0123456789") != strlen(colon + 1) || atol(colon + 1) > UINT16_MAX)
+    if (strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
+        atol(colon + 1) > UINT16_MAX)
         fail(where, "the port is a number up to 65535");
     int code = getaddrinfo(begin, colon + 1, &wanted, &found);
     if (code != 0)

@@ -13,6 +13,7 @@
 #define REST_SCRAPE_US 15000000 /* before a scan that only /metrics wants */
 #define LIMIT          100
 #define LIMIT_MAX      1000
+#define ANSWER_MAX     250000 /* bytes: somebody may ask, and not read */
 
 struct monitor_locks {
     struct cli *cli;
@@ -186,12 +187,13 @@ static json_t *rows_json(struct locks_view *view, const struct locks_query *quer
     int64_t to_wall_us = cli_clock_us(CLOCK_REALTIME) - cli_clock_us(CLOCK_MONOTONIC);
     json_t *array = json_array();
     *ret_matched = locks_view_select(view, query, row, &count);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0, size = 0; i < count && size < ANSWER_MAX; i++) {
         json_t *object = row_json(row[i]);
         json_object_set_new(object, "since_ms",
                             json_integer((row[i]->since_us + to_wall_us) / 1000));
         json_object_set_new(object, "seen_ms",
                             json_integer((row[i]->seen_us + to_wall_us) / 1000));
+        size += json_dumpb(object, NULL, 0, JSON_COMPACT);
         json_array_append_new(array, object);
     }
     return array;
