@@ -7,6 +7,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs/telemetry.md").read_text()
 TEXT = (ROOT / "src/base/prometheus.c").read_text()
+MONITOR = "".join(path.read_text() for path in (ROOT / "src/cli/monitor").glob("*.c"))
 HEADER = (ROOT / "include/redlock/stats.h").read_text()
 RULES = (ROOT / "contrib/prometheus/redlock.rules.yml").read_text()
 SUFFIX = r"_(?:bucket|sum|count)$"
@@ -30,11 +31,13 @@ def struct(name):
             for member in re.findall(r"\b([a-z]\w*)\b(?:\[\w+\])?", declared)}
 
 
-ITEM = re.compile(r"`(redlock_\w+)`, (\w+)(?: by (`\w+`))?, from (.*?): ")
-METRICS = {found[1]: (words(found[4]), found[2], words(found[3] or ""))
-           for found in map(ITEM.match, items()) if found}
+ITEM = re.compile(r"`(redlock_\w+)`, (\w+)(?: by (`\w+`(?:, `\w+`)*))?(?:, from (.*?))?: ")
+ALL = {found[1]: (words(found[4] or ""), found[2], words(found[3] or ""))
+       for found in map(ITEM.match, items()) if found}
+METRICS = {name: metric for name, metric in ALL.items() if metric[0]}  # of a client
+SERVED = {name: metric for name, metric in ALL.items() if not metric[0]}  # of the monitor only
 EVENTS = dict(found.groups() for found in
-              map(re.compile(r"`(\w+)`, (\w+): ").match, items()) if found)
+              map(re.compile(r"`(?!redlock_)(\w+)`, (\w+): ").match, items()) if found)
 
 
 class Telemetry(unittest.TestCase):
@@ -42,8 +45,13 @@ class Telemetry(unittest.TestCase):
         shown = set(re.findall(r'"(redlock_\w+)"', TEXT))
         self.assertEqual(sorted(shown), sorted(METRICS))
 
+    def test_each_metric_of_the_monitor_is_listed(self):
+        """test/cli/monitor.py compares their types and labels."""
+        shown = set(re.findall(r"\bredlock_(?:canary_|locks)\w*", MONITOR))
+        self.assertEqual({re.sub(SUFFIX, "", name) for name in shown}, set(SERVED))
+
     def test_names_say_the_type_and_the_unit(self):
-        for name, (_, kind, _) in METRICS.items():
+        for name, (_, kind, _) in ALL.items():
             with self.subTest(name):
                 self.assertEqual(name.endswith("_total"), kind == "counter")
                 self.assertEqual(name.endswith("_seconds"), kind == "histogram")
@@ -82,7 +90,7 @@ class Telemetry(unittest.TestCase):
     def test_rules_use_metrics_that_exist(self):
         used = {re.sub(SUFFIX, "", name) for name in re.findall(r"\bredlock_\w+", RULES)}
         self.assertTrue(used)
-        self.assertLessEqual(used, set(METRICS))
+        self.assertLessEqual(used, set(ALL))
 
     def test_each_alert_is_explained_and_tested(self):
         alerts = set(re.findall(r"alert: (\w+)", RULES))

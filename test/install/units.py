@@ -10,9 +10,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "test/cli"))
 import lab  # noqa: E402
-from lab import case, check, equal  # noqa: E402
+from lab import case, check, equal, matches  # noqa: E402
 
-COMMAND = re.compile(r"^ExecStart=redlock (.*) -- (/\S+)$", re.MULTILINE)
+COMMAND = re.compile(r"^ExecStart=redlock (.*?)( -- /\S+)?$", re.MULTILINE)
 CHILD = ["sh", "-c", "echo ran; kill $PPID"]  # redlock elect runs until it is ended
 
 
@@ -22,9 +22,16 @@ def add_cases(unit):
     @case(f"{unit.name}: its command runs")
     def _(quorum):
         lab.redlock("admit", "--new", "--at-once", env=lab.on(quorum)).expect(0)
-        words = COMMAND.search(text)[1].replace("%H", "host").split()
-        done = lab.redlock(*words, "--", *CHILD, env=lab.on(quorum))
-        equal(done.out, "ran\n", f"it prints; {done.err}")
+        command, has_child = COMMAND.search(text).groups()
+        words = command.replace("%H", "host").split()
+        if has_child:
+            done = lab.redlock(*words, "--", *CHILD, env=lab.on(quorum))
+            equal(done.out, "ran\n", f"it prints; {done.err}")
+            return
+        process = lab.start(*words, "--listen", f"unix:{lab.temporary('page')}", env=lab.on(quorum))
+        matches(process.stderr.readline().decode(), "the page is at", "it says")
+        process.terminate()
+        lab.finish(process).expect(0)
 
     @case(f"{unit.name}: systemd starts it again without a limit")
     def _(_):
