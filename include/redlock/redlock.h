@@ -281,24 +281,30 @@ typedef struct redlock_event {
     const char *name; /* "node_disconnected" */
     const redlock_field *fields;
     size_t count;
+    void *user; /* of a lock: as in redlock_span; of a node: NULL */
 } redlock_event;
 
 typedef void redlock_log_fn(const redlock_event *event, void *arg);
 
-/* The begin or the end of an operation that has started. */
+/* The begin or the end of an operation that has started, or of a hold. */
 typedef struct redlock_span {
     bool ended;
-    const char *operation; /* "acquire", "extend" or "release" */
-    /* The number of its lease. A lease has at most one operation of each name at a time. */
+    const char *operation; /* "acquire", "extend", "release", or "hold" */
+    /* redlock_lease_number(). A lease has at most one span of each name at a time. */
     uint64_t lease;
     const void *key; /* with its prefix; of several keys one of them */
     size_t key_len;
     redlock_kind kind; /* of several keys: SET */
     bool fenced;
     /* at the end: */
-    redlock_code code; /* CANCELLED also if the lease was freed before */
+    /*
+     * CANCELLED also if the lease was freed before. Of a hold: OK if the lock was released,
+     * CANCELLED if it was disowned or the client was freed, otherwise why it was lost.
+     */
+    redlock_code code;
     unsigned attempts; /* that the acquire took */
     int64_t duration_us;
+    void *user; /* of the lock's options when the span began, at its end, too */
 } redlock_span;
 
 typedef void redlock_trace_fn(const redlock_span *span, void *arg);
@@ -612,6 +618,13 @@ typedef struct redlock_lease_options {
     /* Called after each extension by the watchdog: `valid_ms` is the new validity. */
     redlock_lease_fn *on_extended;
     void *extended_arg;
+
+    /*
+     * Given back in the spans and events of this lock, for example to tie them to a
+     * request. The client never reads what it points to. That is needed until the lease is
+     * freed and its last span has ended, or until the client is freed.
+     */
+    void *user;
 } redlock_lease_options;
 
 /* TTL 30 s, one attempt, watchdog on, margin 0, retries of 20 ms growing to 500 ms. */
@@ -781,6 +794,9 @@ REDLOCK_API unsigned redlock_slot(const redlock_lease *lease);
 
 /* The token as it is on the nodes; "" before the first attempt began. */
 REDLOCK_API const char *redlock_token(const redlock_lease *lease);
+
+/* The number of the lease in spans and events, which begin again after 2^24. */
+REDLOCK_API uint64_t redlock_lease_number(const redlock_lease *lease);
 
 /*
  * The last outcome, node by node. If a reply came too late or not at all, the node's `text`

@@ -218,6 +218,14 @@ typedef struct redlock_lock_options {
      */
     redlock_kind kind;
     unsigned slots; /* see redlock_lease_options */
+
+    /*
+     * Given back in spans and events, as that of redlock_lease_options. The span "hold" is
+     * that of this owner. The other spans are of operations on the nodes: a thread that
+     * gets the lock from another thread has no span "acquire". Spans may still come after
+     * the call that failed to lock, or that unlocked, until the client is freed.
+     */
+    void *user;
 } redlock_lock_options;
 
 /* TTL 30 s, watchdog on, margin 0, REDLOCK_HANDOFFS. */
@@ -412,6 +420,12 @@ REDLOCK_API unsigned redlock_hold_slot(const redlock_hold *hold);
 
 /* The token as it is on the nodes: the token of this process. */
 REDLOCK_API const char *redlock_hold_token(const redlock_hold *hold);
+
+/*
+ * The number of its lease in spans and events: see redlock_lease_number(). Owners to whom
+ * the lock is handed off have the same lease.
+ */
+REDLOCK_API uint64_t redlock_hold_number(const redlock_hold *hold);
 
 /* --- single flight: do something once for all threads that want it --- */
 

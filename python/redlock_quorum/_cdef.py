@@ -155,6 +155,7 @@ typedef struct redlock_event {
     const char *name;
     const redlock_field *fields;
     size_t count;
+    void *user;
 } redlock_event;
 typedef void redlock_log_fn(const redlock_event *event, void *arg);
 typedef struct redlock_span {
@@ -168,6 +169,7 @@ typedef struct redlock_span {
     redlock_code code;
     unsigned attempts;
     int64_t duration_us;
+    void *user;
 } redlock_span;
 typedef void redlock_trace_fn(const redlock_span *span, void *arg);
 typedef struct redlock_client redlock_client;
@@ -344,6 +346,7 @@ typedef struct redlock_lease_options {
     void *lost_arg;
     redlock_lease_fn *on_extended;
     void *extended_arg;
+    void *user;
 } redlock_lease_options;
 void redlock_lease_options_init_sized(redlock_lease_options *options, size_t size);
 redlock_code redlock_acquire(redlock_client *client, const void *key, size_t key_len, const redlock_lease_options *options, redlock_lease_fn *callback, void *arg, redlock_lease **ret_lease);
@@ -367,6 +370,7 @@ int64_t redlock_valid_ms(const redlock_lease *lease);
 int64_t redlock_fence(const redlock_lease *lease);
 unsigned redlock_slot(const redlock_lease *lease);
 const char *redlock_token(const redlock_lease *lease);
+uint64_t redlock_lease_number(const redlock_lease *lease);
 size_t redlock_explain_sized(const redlock_lease *lease, redlock_node *nodes, size_t room, size_t size);
 typedef struct redlock_observer redlock_observer;
 typedef struct redlock_leader {
@@ -421,6 +425,7 @@ typedef struct redlock_lock_options {
     _Bool recursive;
     redlock_kind kind;
     unsigned slots;
+    void *user;
 } redlock_lock_options;
 void redlock_lock_options_init_sized(redlock_lock_options *options, size_t size);
 redlock_code redlock_lock(redlock_sync *sync, const void *key, size_t key_len, const redlock_lock_options *options, redlock_hold **ret_hold);
@@ -445,6 +450,7 @@ int64_t redlock_hold_valid_ms(const redlock_hold *hold);
 int64_t redlock_hold_fence(const redlock_hold *hold);
 unsigned redlock_hold_slot(const redlock_hold *hold);
 const char *redlock_hold_token(const redlock_hold *hold);
+uint64_t redlock_hold_number(const redlock_hold *hold);
 typedef int redlock_flight_fn(redlock_hold *hold, void *arg);
 redlock_code redlock_single_flight(redlock_sync *sync, const void *key, size_t key_len, int64_t wait_ms, const redlock_lock_options *options, redlock_flight_fn *fn, void *arg, int *ret_returned, _Bool *ret_led);
 typedef struct redlock_sync_observer redlock_sync_observer;

@@ -129,6 +129,7 @@ static void pass_event(const struct rl_events *events, const struct rl_event *ev
             .name = names[event->type].name,
             .fields = fields.field,
             .count = fields.count,
+            .user = event->user,
         },
         events->log_arg);
 }
@@ -140,6 +141,7 @@ static void pass_span(const struct rl_events *events, const struct rl_event *eve
         [RL_OPERATION_ACQUIRE] = "acquire",
         [RL_OPERATION_EXTEND] = "extend",
         [RL_OPERATION_RELEASE] = "release",
+        [RL_OPERATION_HOLD] = "hold",
     };
     events->trace(
         &(redlock_span){
@@ -153,6 +155,7 @@ static void pass_span(const struct rl_events *events, const struct rl_event *eve
             .code = event->code,
             .attempts = event->attempts,
             .duration_us = event->took,
+            .user = event->user,
         },
         events->trace_arg);
 }

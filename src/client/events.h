@@ -10,8 +10,13 @@
 #include "core/kind.h"
 #include "redlock/redlock.h"
 
-/* An operation of a caller. */
-enum rl_operation { RL_OPERATION_ACQUIRE, RL_OPERATION_EXTEND, RL_OPERATION_RELEASE };
+/* What a span is about: an operation of a caller, or how long the lock is held. */
+enum rl_operation {
+    RL_OPERATION_ACQUIRE,
+    RL_OPERATION_EXTEND,
+    RL_OPERATION_RELEASE,
+    RL_OPERATION_HOLD,
+};
 
 /* One of a node has `node`, `uri` and `fault`; one of a lease the rest. The word behind it
    is the text of the fault, or the key. */
@@ -29,6 +34,7 @@ struct rl_event {
     redlock_reason reason;
     unsigned attempts;
     rl_time took, valid;
+    void *user;
     size_t word_len;
 };
 

@@ -41,7 +41,11 @@ static redlock_code make_lease_of(redlock_client *client, struct rl_word key,
         token ? strlen(token) : rl_token_len(config->kind->mark, client->options.label);
     *ret_lease = allocate(client, config, key, set, token_len);
     rl_lease_config_unref(config);
-    return *ret_lease ? REDLOCK_OK : rl_fail_by_code(REDLOCK_NO_MEMORY);
+    if (!*ret_lease)
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
+    if (options && options->size > offsetof(redlock_lease_options, user))
+        (*ret_lease)->user = options->user;
+    return REDLOCK_OK;
 }
 
 /* `token`: the token to adopt; NULL: each attempt makes its own. */

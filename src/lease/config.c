@@ -49,10 +49,9 @@ static redlock_code read_options(redlock_client *client, struct rl_lease_config 
     return REDLOCK_OK;
 }
 
-_Static_assert(sizeof(redlock_lease_options) -
-                       offsetof(redlock_lease_options, extended_arg) <=
+_Static_assert(sizeof(redlock_lease_options) - offsetof(redlock_lease_options, user) <=
                    _Alignof(redlock_lease_options),
-               "options_equal() compares each option: also the new last one");
+               "options_equal() compares each option but `user`: also the new last one");
 
 /* Field by field: the padding of the caller's struct is undefined. */
 static bool options_equal(const redlock_lease_options *a, const redlock_lease_options *b)

@@ -10,7 +10,9 @@
 #include "core/retry.h"
 
 struct rl_lease_config {
-    redlock_lease_options options; /* a copy; compared with the caller's field by field */
+    /* A copy; compared with the caller's field by field. `user` is not shared: see the
+       handle. */
+    redlock_lease_options options;
     struct rl_lease_params params;
     struct rl_retry retry;
     const struct rl_kind *kind;

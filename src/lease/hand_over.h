@@ -22,6 +22,9 @@ redlock_code rl_hand_over_acquire(redlock_client *client, const redlock_key *key
                                   redlock_lease_fn *callback, void *arg,
                                   redlock_lease **ret_lease);
 
+/* The lock goes to another owner: spans and events are this user's from now on. */
+void rl_hand_over_to(redlock_lease *lease, void *user);
+
 /* In the callback of a release: another client waits, or waited until just now. */
 bool rl_hand_over_is_awaited(const redlock_lease *lease);
 

@@ -112,8 +112,8 @@ static void attempt_failed(redlock_lease *lease)
 /* The quarantine of the nodes covers only locks up to the deployment's longest TTL. */
 static bool is_too_long(const redlock_lease *lease)
 {
-    rl_time ttl = lease->extend_ttl_ms > 0 ? lease->extend_ttl_ms * RL_MS
-                                           : rl_handle_core(lease)->ttl;
+    int64_t ttl_ms = lease->waiting.extend_ttl_ms;
+    rl_time ttl = ttl_ms > 0 ? ttl_ms * RL_MS : rl_handle_core(lease)->ttl;
     return lease->first.config->kind->is_fenced &&
            !rl_members_allow_ttl(&rl_client_of(&lease->first.task)->members, ttl);
 }
@@ -279,7 +279,7 @@ void rl_handle_extend(redlock_lease *lease)
     }
     rl_attempt_step(lease->attempt, &(struct rl_lease_event){
                                         .type = RL_EVENT_EXTEND,
-                                        .ttl = lease->extend_ttl_ms * RL_MS,
+                                        .ttl = lease->waiting.extend_ttl_ms * RL_MS,
                                     });
     const struct rl_lease *core = rl_handle_core(lease);
     if (core && core->state == RL_LEASE_LOST) /* before the extension began */
@@ -365,6 +365,7 @@ static void close_lease(struct rl_task *task)
                !rl_attempt_is_past(lease->attempt)) {
         rl_handle_withdraw(lease, ~(rl_node_set)0); /* its lock stays */
     }
+    rl_telemetry_closed(lease);
     report_extended(lease, REDLOCK_CANCELLED);
     report_released(lease, REDLOCK_CANCELLED);
     rl_attempt_close(task);

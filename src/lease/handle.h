@@ -53,11 +53,12 @@ struct redlock_lease {
     struct rl_waiting waiting;
     struct rl_request request; /* the acquire, then an extension */
     struct rl_request release;
-    int64_t extend_ttl_ms; /* 0: the TTL of the lease */
-    bool downgrades;       /* its next extension is a downgrade, until one has succeeded */
-    bool extends;          /* the result of an extension is to be reported */
-    bool disowned;         /* the caller left the lock to another holder of its token */
-    bool waited;           /* the acquire had to wait after an attempt */
+    void *user;         /* the caller's, for spans and events */
+    rl_time hold_began; /* the span of the hold, if it is traced */
+    bool downgrades;    /* its next extension is a downgrade, until one has succeeded */
+    bool extends;       /* the result of an extension is to be reported */
+    bool disowned;      /* the caller left the lock to another holder of its token */
+    bool waited;        /* the acquire had to wait after an attempt */
     enum rl_handle_state state : 8;
     uint8_t reports; /* of the lease machine, kept until the end of the iteration */
     uint8_t retries; /* how many attempts followed the first one; wraps */

@@ -28,6 +28,11 @@ const char *redlock_token(const redlock_lease *lease)
     return lease && lease->attempt ? lease->attempt->token : "";
 }
 
+uint64_t redlock_lease_number(const redlock_lease *lease)
+{
+    return lease ? rl_record_lease_of(lease->first.number) : 0;
+}
+
 int64_t redlock_fence(const redlock_lease *lease)
 {
     const struct rl_attempt *attempt = lease ? lease->attempt : NULL;

@@ -64,7 +64,7 @@ static void begin_extension(redlock_lease *lease, int64_t ttl_ms,
                             redlock_lease_fn *callback, void *arg)
 {
     lease->request = (struct rl_request){callback, arg};
-    lease->extend_ttl_ms = ttl_ms;
+    lease->waiting.extend_ttl_ms = ttl_ms;
     rl_telemetry_begins(lease, RL_OPERATION_EXTEND);
     rl_telemetry_asked(lease, RL_RECORD_EXTEND, ttl_ms);
     lease->state = RL_HANDLE_EXTEND_WAITS;
@@ -234,6 +234,8 @@ void redlock_lease_free(redlock_lease *lease)
         let_go(lease, was_queued);
     else if (state == RL_HANDLE_RELEASE_WAITS)
         rl_attempt_release(lease->attempt);
+    else
+        rl_telemetry_closed(lease);
     lease->attempt = NULL;
     rl_handle_attempt_over(&lease->first.task);
     rl_loop_leave(loop);

@@ -4,16 +4,18 @@
 
 #include "cause.h"
 #include "core/reason.h"
+#include "hand_over.h"
 
 /* --- events --- */
 
 /* An event of the attempt, without what belongs to its name. */
-static struct rl_event event_of(const struct rl_attempt *attempt)
+static struct rl_event event_of(const struct rl_attempt *attempt, void *user)
 {
     return (struct rl_event){
         .lease = rl_record_lease_of(attempt->number),
         .kind = attempt->config->kind,
         .valid = rl_lease_left(&attempt->lease, attempt->task.loop->now),
+        .user = user,
     };
 }
 
@@ -22,10 +24,16 @@ static void add(const struct rl_attempt *attempt, const struct rl_event *event)
     rl_events_add(&attempt->task.loop->events, event, rl_attempt_base(attempt));
 }
 
+/* The handle that has the attempt, which begins with its task: no other one has events. */
+static redlock_lease *lease_of(const struct rl_attempt *attempt)
+{
+    return (redlock_lease *)attempt->owner;
+}
+
 static void log_code(const struct rl_attempt *attempt, redlock_event_type type,
                      redlock_code code)
 {
-    struct rl_event event = event_of(attempt);
+    struct rl_event event = event_of(attempt, lease_of(attempt)->user);
     event.type = type;
     event.code = code;
     event.reason = rl_reason_of_lease(&attempt->lease, attempt->task.loop->now);
@@ -35,7 +43,7 @@ static void log_code(const struct rl_attempt *attempt, redlock_event_type type,
 static void add_span(const redlock_lease *lease, bool ended, enum rl_operation operation,
                      redlock_code code, rl_time took)
 {
-    struct rl_event event = event_of(&lease->first);
+    struct rl_event event = event_of(&lease->first, lease->user);
     event.is_span = true;
     event.ended = ended;
     event.operation = operation;
@@ -43,6 +51,23 @@ static void add_span(const redlock_lease *lease, bool ended, enum rl_operation o
     event.attempts = lease->waiting.attempts;
     event.took = took;
     add(&lease->first, &event);
+}
+
+RL_RARE static void add_hold_begins(redlock_lease *lease)
+{
+    lease->hold_began = lease->first.task.loop->now;
+    add_span(lease, false, RL_OPERATION_HOLD, REDLOCK_OK, 0);
+}
+
+RL_RARE static void add_hold_ends(const redlock_lease *lease, redlock_code code)
+{
+    add_span(lease, true, RL_OPERATION_HOLD, code,
+             lease->first.task.loop->now - lease->hold_began);
+}
+
+static bool is_traced(const struct rl_attempt *attempt)
+{
+    return attempt->task.loop->events.trace != NULL;
 }
 
 /* --- records of attempts --- */
@@ -144,6 +169,14 @@ static void note_not_renewed(struct rl_attempt *attempt)
     attempt->fails_to_renew = true;
 }
 
+static void note_hold_begins(struct rl_attempt *attempt)
+{
+    attempt->held_since = attempt->task.loop->now;
+    rl_stats_of(&attempt->task)->holds++;
+    if (is_traced(attempt))
+        add_hold_begins(lease_of(attempt));
+}
+
 /*
  * A hold begins when the deadline is known: of a bare token at its first extension. It ends
  * by a loss, else by a release, or because the caller disowns the lease.
@@ -155,20 +188,26 @@ static void note_hold(struct rl_attempt *attempt, const struct rl_lease_event *e
     const struct rl_lease *lease = &attempt->lease;
     rl_time now = attempt->task.loop->now, since = attempt->held_since;
     bool holds = lease->state == RL_LEASE_HELD && lease->timed;
+    redlock_code code = REDLOCK_OK;
     if (holds == (since != 0))
         return;
-    attempt->held_since = holds ? now : 0;
     if (holds) {
-        stats->holds++;
+        note_hold_begins(attempt);
         return;
     }
+    attempt->held_since = 0;
     rl_histogram_add(&stats->hold_time, now - since);
-    if (reports & RL_REPORT_LOST)
-        stats->losses[rl_code_of(lease->cause)]++;
-    else if (event->type == RL_EVENT_DISOWN)
+    if (reports & RL_REPORT_LOST) {
+        code = rl_code_of(lease->cause);
+        stats->losses[code]++;
+    } else if (event->type == RL_EVENT_DISOWN) {
+        code = REDLOCK_CANCELLED;
         stats->disowned++;
-    else
+    } else {
         stats->released++;
+    }
+    if (is_traced(attempt))
+        add_hold_ends(lease_of(attempt), code);
 }
 
 static void note_held(struct rl_attempt *attempt)
@@ -177,18 +216,19 @@ static void note_held(struct rl_attempt *attempt)
     rl_time now = attempt->task.loop->now;
     stats->attempt_results[REDLOCK_OK]++;
     rl_histogram_add(&stats->validity, attempt->lease.valid - now);
-    attempt->held_since = now;
-    stats->holds++;
+    note_hold_begins(attempt);
 }
 
-/* Reports of the lease machine: any but HELD or RELEASED alone. */
+/*
+ * Reports of the lease machine: any but HELD or RELEASED alone. The events of a hold are
+ * between the begin and the end of its span.
+ */
 RL_RARE static void note_rare(struct rl_attempt *attempt,
                               const struct rl_lease_event *event, unsigned reports)
 {
     redlock_stats *stats = rl_stats_of(&attempt->task);
     if (reports & RL_REPORT_HELD)
         note_held(attempt);
-    note_hold(attempt, event, reports);
     if (reports & RL_REPORT_LOST)
         log_code(attempt, REDLOCK_EVENT_LOCK_LOST, rl_code_of(attempt->lease.cause));
     if (reports & RL_REPORT_FAILED)
@@ -199,6 +239,7 @@ RL_RARE static void note_rare(struct rl_attempt *attempt,
         stats->renewals++;
     if (reports & RL_REPORT_NOT_RENEWED)
         note_not_renewed(attempt);
+    note_hold(attempt, event, reports);
 }
 
 void rl_telemetry_stepped(struct rl_attempt *attempt, const struct rl_lease_event *event,
@@ -210,8 +251,6 @@ void rl_telemetry_stepped(struct rl_attempt *attempt, const struct rl_lease_even
         stats->shown.attempts++;
     else if (event->type == RL_EVENT_TICK && update->silent)
         count_timeouts(attempt, update->silent);
-    else if (event->type != RL_EVENT_VOTE)
-        note_hold(attempt, event, reports);
     if (update->send) {
         stats->rounds[update->command]++;
         record_sent(attempt, update);
@@ -221,6 +260,8 @@ void rl_telemetry_stepped(struct rl_attempt *attempt, const struct rl_lease_even
         note_held(attempt);
     else if (reports != RL_REPORT_RELEASED && reports != 0)
         note_rare(attempt, event, reports);
+    else if (event->type != RL_EVENT_VOTE)
+        note_hold(attempt, event, reports);
     reports &= ~(unsigned)RL_REPORT_NOT_RENEWED;
     if (reports && attempt->owner)
         record_result(attempt, reports, record);
@@ -260,7 +301,7 @@ RL_RARE static void record_told(const redlock_lease *lease, enum rl_record_what 
 
 static void log_refused(const redlock_lease *lease, redlock_code code, rl_time took)
 {
-    struct rl_event event = event_of(&lease->first);
+    struct rl_event event = event_of(&lease->first, lease->user);
     bool by_another = code == REDLOCK_TAKEN || code == REDLOCK_TIMEOUT;
     event.type = by_another ? REDLOCK_EVENT_ACQUIRE_REFUSED : REDLOCK_EVENT_ACQUIRE_FAILED;
     event.code = code;
@@ -317,6 +358,26 @@ RL_RARE void rl_telemetry_cancelled(redlock_lease *lease, enum rl_handle_state s
     rl_telemetry_ends(lease, RL_OPERATION_EXTEND, REDLOCK_CANCELLED);
     if (state == RL_HANDLE_RELEASE_WAITS || state == RL_HANDLE_RELEASING)
         rl_telemetry_ends(lease, RL_OPERATION_RELEASE, REDLOCK_CANCELLED);
+}
+
+RL_RARE void rl_telemetry_closed(redlock_lease *lease)
+{
+    if (!lease->attempt || lease->attempt->held_since == 0)
+        return;
+    lease->attempt->held_since = 0;
+    if (is_traced(lease->attempt))
+        add_hold_ends(lease, REDLOCK_CANCELLED);
+}
+
+RL_RARE void rl_hand_over_to(redlock_lease *lease, void *user)
+{
+    const struct rl_attempt *attempt = lease->attempt;
+    bool has_span = attempt && attempt->held_since != 0 && is_traced(attempt);
+    if (has_span)
+        add_hold_ends(lease, REDLOCK_OK);
+    lease->user = user;
+    if (has_span)
+        add_hold_begins(lease);
 }
 
 /* --- waiting --- */

@@ -130,6 +130,9 @@ static inline void rl_telemetry_freed(redlock_lease *lease, enum rl_handle_state
         rl_telemetry_cancelled(lease, state);
 }
 
+/* The client is freed: the lock stays on the nodes, and nobody extends it any more. */
+void rl_telemetry_closed(redlock_lease *lease);
+
 /* --- waiting --- */
 
 void rl_telemetry_delayed(const redlock_lease *lease);

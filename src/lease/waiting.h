@@ -14,7 +14,10 @@ struct rl_command_args;
 
 struct rl_waiting {
     uint64_t number; /* in notifications; 0: it was never queued on a node */
-    rl_time began;   /* the acquire: wait_ms counts from then on; or the release */
+    union {
+        rl_time began; /* the acquire: wait_ms counts from then on; or the release */
+        int64_t extend_ttl_ms; /* between the two: an extension; 0: the TTL of the lease */
+    };
     union {
         rl_time next_attempt; /* during an attempt: by a notification; RL_NEVER: none */
         rl_time extend_began; /* when the acquire has ended: the last extension */

@@ -70,11 +70,12 @@ void rl_hold_delete(redlock_hold *hold)
     rl_loop_owner_unref(loop);
 }
 
-void rl_hold_attach(redlock_hold *hold, struct rl_process_lease *lease, int64_t fence,
-                    unsigned slot, const char *token)
+void rl_hold_attach(redlock_hold *hold, struct rl_process_lease *lease, uint64_t number,
+                    int64_t fence, unsigned slot, const char *token)
 {
     hold->lease = lease;
     hold->end = (struct rl_end){REDLOCK_OK, REDLOCK_REASON_NONE};
+    hold->number = number;
     hold->fence = fence;
     hold->slot = slot;
     memcpy(hold->token, token, sizeof(hold->token));
@@ -153,4 +154,9 @@ unsigned redlock_hold_slot(const redlock_hold *hold)
 const char *redlock_hold_token(const redlock_hold *hold)
 {
     return hold->token;
+}
+
+uint64_t redlock_hold_number(const redlock_hold *hold)
+{
+    return hold->number;
 }

@@ -28,6 +28,7 @@ struct redlock_hold {
     atomic_bool lost;
     _Atomic int64_t boot, unslewed; /* its deadline: struct rl_until */
     int64_t fence;
+    uint64_t number;
     unsigned slot;
     char token[REDLOCK_TOKEN_MAX + 1];
     struct rl_end why;   /* for on_lost */
@@ -68,8 +69,8 @@ void rl_hold_delete(redlock_hold *hold);
 /* --- with the mutex held --- */
 
 /* Gives the process lease to the hold; takes it from the hold. */
-void rl_hold_attach(redlock_hold *hold, struct rl_process_lease *lease, int64_t fence,
-                    unsigned slot, const char *token);
+void rl_hold_attach(redlock_hold *hold, struct rl_process_lease *lease, uint64_t number,
+                    int64_t fence, unsigned slot, const char *token);
 void rl_hold_detach(redlock_hold *hold);
 
 /* Sets the deadline that other threads read. */

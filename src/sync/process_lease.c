@@ -42,7 +42,7 @@ static void set_owner(struct rl_process_lease *lease, redlock_hold *owner)
     if (!owner)
         return;
     rl_hold_set_deadline(owner, lease->until);
-    rl_hold_attach(owner, lease, fence, lease->slot, lease->token);
+    rl_hold_attach(owner, lease, lease->number, fence, lease->slot, lease->token);
 }
 
 /* The loop owner frees it. */
@@ -85,9 +85,29 @@ static void confirm(struct rl_process_lease *lease, redlock_code code,
                                reason});
 }
 
+/* Spans and events are those of the last one. Only the loop owner may use the handle. */
+static void tell_heirs(struct rl_process_lease *lease)
+{
+    while (lease->heir) {
+        struct rl_process_lease *heir = lease->heir;
+        lease->heir = heir->heir;
+        rl_hand_over_to(lease->handle, heir->options.user);
+        free(heir);
+    }
+}
+
+static void run_tell_heirs(struct rl_loop_owner *loop, struct rl_job *job)
+{
+    (void)loop;
+    tell_heirs((struct rl_process_lease *)((char *)job -
+                                           offsetof(struct rl_process_lease, tell_heirs)));
+}
+
 /* May be called from inside its own callbacks. */
 static void end_lease(struct rl_process_lease *lease)
 {
+    tell_heirs(lease);
+    rl_job_cancel(&lease->tell_heirs);
     detach(lease);
     LIST_REMOVE(lease, link);
     if (lease->abandoned)
@@ -110,10 +130,11 @@ static void run_job(struct rl_loop_owner *loop, struct rl_job *job)
 }
 
 void rl_process_leases_init(struct rl_process_leases *leases, struct rl_loop_owner *loop,
-                            redlock_client *client)
+                            redlock_client *client, bool traced)
 {
     rl_keys_init(&leases->keys, loop, advance_key);
     leases->client = client;
+    leases->traced = traced;
 }
 
 static bool may_be_handed_over(const redlock_lock_options *options)
@@ -127,6 +148,7 @@ void rl_process_lease_init(struct rl_process_lease *lease, struct rl_process_lea
 {
     *lease = (struct rl_process_lease){
         .job.run = run_job,
+        .tell_heirs.run = run_tell_heirs,
         .leases = leases,
         .options = *options,
         .handoffs_max = options->max_hold_ms > 0 || !may_be_handed_over(options)
@@ -145,6 +167,21 @@ static void note_validity(struct rl_process_lease *lease)
 }
 
 /* --- handing it off --- */
+
+/* Another waiter gets the lock than the one that it was acquired for. */
+static void bequeath(struct rl_process_lease *lease, struct rl_key_waiter *waiter)
+{
+    struct rl_process_lease **last = &lease->heir;
+    void *user = waiter->options->user;
+    if (!lease->leases->traced && user == lease->options.user)
+        return;
+    lease->options.user = user;
+    while (*last)
+        last = &(*last)->heir;
+    *last = waiter->lease;
+    waiter->lease = NULL;
+    rl_job_post(loop_of(lease), &lease->tell_heirs);
+}
 
 static void give(struct rl_process_lease *lease, struct rl_key_waiter *waiter)
 {
@@ -184,6 +221,7 @@ static void hand_on(struct rl_process_lease *lease, struct rl_key_waiter *next_w
 {
     lease->handoffs++;
     lease->leases->hand_offs++;
+    bequeath(lease, next_waiter);
     give(lease, next_waiter);
 }
 
@@ -365,7 +403,8 @@ static redlock_code begin_downgrade(struct rl_process_lease *lease)
     lease->options.kind = REDLOCK_KIND_SHARED;
     lease->handoffs_max = 0;
     snprintf(lease->token, sizeof(lease->token), "%s", redlock_token(lease->handle));
-    rl_hold_attach(lease->owner, lease, lease->owner->fence, 0, lease->token);
+    rl_hold_attach(lease->owner, lease, lease->number, lease->owner->fence, 0,
+                   lease->token);
     return REDLOCK_OK;
 }
 
@@ -460,15 +499,17 @@ static void on_success(struct rl_process_lease *lease, struct rl_key_waiter *wai
 {
     struct rl_key_waiter *next_waiter = find_next_waiter(lease);
     lease->fence = redlock_fence(lease->handle);
+    lease->number = redlock_lease_number(lease->handle);
     lease->slot = redlock_slot(lease->handle);
     snprintf(lease->token, sizeof(lease->token), "%s", redlock_token(lease->handle));
     if (waiter)
         give(lease, waiter);
     else if (lease->abandoned)
         free_lease(lease); /* adopted for a waiter that has ended: it is not ours */
-    else if (next_waiter && is_long_enough(lease, next_waiter))
+    else if (next_waiter && is_long_enough(lease, next_waiter)) {
+        bequeath(lease, next_waiter);
         give(lease, next_waiter);
-    else
+    } else
         begin_release(lease);
 }
 
@@ -511,6 +552,7 @@ redlock_lease_options rl_process_lease_options(const redlock_lock_options *optio
     lease.margin_ms = options->margin_ms;
     lease.watchdog = options->watchdog;
     lease.max_hold_ms = options->max_hold_ms;
+    lease.user = options->user;
     return lease;
 }
 

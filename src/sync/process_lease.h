@@ -16,6 +16,7 @@
 struct rl_process_leases {
     struct rl_keys keys; /* must be first: a key's `keys` points to it */
     redlock_client *client;
+    bool traced;        /* there is a `trace` */
     uint64_t hand_offs; /* without a round */
     LIST_HEAD(, rl_process_lease) all;
 };
@@ -38,6 +39,11 @@ struct rl_process_lease {
     bool operation_begun; /* that of the state */
     bool abandoned;       /* the lock stays on the nodes until its TTL ends */
     redlock_lease *handle;
+    uint64_t number; /* of the handle */
+    struct rl_job tell_heirs;
+    /* Those whose owner the handle does not know yet: the next one, and its own next one.
+       Each is the lease that a waiter did not need. */
+    struct rl_process_lease *heir;
     redlock_lock_options options;    /* those of the acquire; ttl_ms follows extensions */
     unsigned handoffs, handoffs_max; /* in a row */
     int64_t fence;                   /* of its first owner */
@@ -50,7 +56,7 @@ struct rl_process_lease {
 };
 
 void rl_process_leases_init(struct rl_process_leases *leases, struct rl_loop_owner *loop,
-                            redlock_client *client);
+                            redlock_client *client, bool traced);
 
 /* The options of the lease for a thread with these options. */
 redlock_lease_options rl_process_lease_options(const redlock_lock_options *options);

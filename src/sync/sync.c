@@ -120,7 +120,8 @@ static redlock_code sync_make(const char *const *uris, size_t count,
         code = redlock_client_new(sync->loop.base, uris, count,
                                   own_options(sync, options, &mine), &client, NULL);
     if (code == REDLOCK_OK) {
-        rl_process_leases_init(&sync->leases, &sync->loop, client);
+        rl_process_leases_init(&sync->leases, &sync->loop, client,
+                               sync->telemetry.trace != NULL);
         sync->nodes = redlock_client_nodes(client);
         sync->quorum = redlock_client_quorum(client);
         sync->max_ttl_ms = options ? options->max_ttl_ms : 0;

@@ -54,10 +54,11 @@ static void note_event(const redlock_event *event, void *arg)
 
 static void note_span(const redlock_span *span, void *arg)
 {
-    sprintf(add_line(arg), "%s %s %llu %.*s %s %s %u", span->ended ? "end" : "begin",
+    sprintf(add_line(arg), "%s %s %llu %.*s %s %s %u%s%s", span->ended ? "end" : "begin",
             span->operation, (unsigned long long)span->lease, (int)span->key_len,
             (const char *)span->key, redlock_kind_name(span->kind),
-            span->ended ? redlock_code_name(span->code) : "-", span->attempts);
+            span->ended ? redlock_code_name(span->code) : "-", span->attempts,
+            span->user ? " for " : "", span->user ? (const char *)span->user : "");
     cr_assert_geq(span->duration_us, 0);
     free_all(arg);
 }
@@ -82,6 +83,16 @@ static void show(const struct book *book)
             show(book);                                                                    \
         cr_assert_eq(count(book, words), wanted, "%u times: %s", count(book, words),       \
                      words);                                                               \
+    } while (0)
+
+#define EXPECT_LINES(book, wanted)                                                         \
+    do {                                                                                   \
+        unsigned all = sizeof(wanted) / sizeof((wanted)[0]);                               \
+        if ((book)->count != all)                                                          \
+            show(book);                                                                    \
+        cr_assert_eq((book)->count, all);                                                  \
+        for (unsigned i = 0; i < all; i++)                                                 \
+            cr_assert_str_eq((book)->line[i], (wanted)[i]);                                \
     } while (0)
 
 static redlock_options logging(struct book *book)
@@ -164,6 +175,14 @@ Test(events, of_locks)
     quorum_close(&s);
 }
 
+/* Those of locks, among the spans. */
+static void note_user(const redlock_event *event, void *arg)
+{
+    (void)arg;
+    if (event->user)
+        sprintf(add_line(&spans), "%s for %s", event->name, (const char *)event->user);
+}
+
 static redlock_options tracing(void)
 {
     redlock_options options = quorum_options();
@@ -189,17 +208,86 @@ Test(events, spans_of_operations)
     redlock_client_free(s.client);
     s.client = NULL;
     static const char *const wanted[] = {
-        "begin acquire 1 k exclusive - 0", "end acquire 1 k exclusive OK 1",
-        "begin extend 1 k exclusive - 1",  "end extend 1 k exclusive OK 1",
-        "begin acquire 2 k exclusive - 0", "end acquire 2 k exclusive CANCELLED 0",
-        "begin release 1 k exclusive - 1", "end release 1 k exclusive OK 1",
-        "begin acquire 3 k exclusive - 0", "end acquire 3 k exclusive CANCELLED 0",
+        "begin acquire 1 k exclusive - 0",       "begin hold 1 k exclusive - 1",
+        "end acquire 1 k exclusive OK 1",        "begin extend 1 k exclusive - 1",
+        "end extend 1 k exclusive OK 1",         "begin acquire 2 k exclusive - 0",
+        "end acquire 2 k exclusive CANCELLED 0", "begin release 1 k exclusive - 1",
+        "end hold 1 k exclusive OK 1",           "end release 1 k exclusive OK 1",
+        "begin acquire 3 k exclusive - 0",       "end acquire 3 k exclusive CANCELLED 0",
     };
-    cr_assert_eq(spans.count, sizeof(wanted) / sizeof(wanted[0]));
-    for (unsigned i = 0; i < spans.count; i++)
-        cr_assert_str_eq(spans.line[i], wanted[i]);
+    EXPECT_LINES(&spans, wanted);
     redlock_lease_free(lease);
     redlock_lease_free(reported[1].lease);
+    quorum_close(&s);
+}
+
+/* How each hold ends, and whose it is; events of a lock have its user, too. */
+Test(events, spans_of_holds)
+{
+    struct quorum s;
+    struct reported lost = {0};
+    redlock_options options = tracing();
+    redlock_lease_options lease_options = quorum_quiet_options();
+    char released[] = "released", lost_one[] = "lost", given[] = "given",
+         adopted[] = "adopted", kept[] = "kept", token[REDLOCK_TOKEN_MAX + 1];
+    redlock_lease *lease;
+    options.log = note_user;
+    quorum_open_with(&s, 3, &options);
+    lease_options.user = released;
+    redlock_lease_free(quorum_hold(&s, "a", &lease_options));
+    lease_options.user = lost_one;
+    reported_on_lost(&lease_options, &lost);
+    lease = quorum_hold(&s, "b", &lease_options);
+    servers_do_first(&s.servers, 3, "DEL b");
+    quorum_extend(&s, lease, 0);
+    EXPECT_REPORTED(&s, &lost, REDLOCK_GONE);
+    redlock_lease_free(lease);
+    lease_options.on_lost = NULL;
+    lease_options.user = given;
+    lease = quorum_hold(&s, "c", &lease_options);
+    cr_assert_eq(redlock_lease_number(lease), 3);
+    strcpy(token, redlock_token(lease));
+    redlock_disown(lease);
+    redlock_lease_free(lease);
+    lease_options.user = adopted;
+    cr_assert_eq(
+        redlock_adopt(s.client, "c", 1, token, REDLOCK_UNKNOWN, &lease_options, &lease),
+        REDLOCK_OK);
+    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
+    redlock_lease_free(lease);
+    lease_options.user = kept;
+    lease = quorum_hold(&s, "d", &lease_options);
+    redlock_client_free(s.client);
+    s.client = NULL;
+    cr_assert_eq(redlock_lease_number(lease), 5);
+    redlock_lease_free(lease);
+    static const char *const wanted[] = {
+        "begin acquire 1 a exclusive - 0 for released",
+        "begin hold 1 a exclusive - 1 for released",
+        "end acquire 1 a exclusive OK 1 for released",
+        "end hold 1 a exclusive OK 1 for released",
+        "begin acquire 2 b exclusive - 0 for lost",
+        "begin hold 2 b exclusive - 1 for lost",
+        "end acquire 2 b exclusive OK 1 for lost",
+        "begin extend 2 b exclusive - 1 for lost",
+        "lock_lost for lost",
+        "end hold 2 b exclusive GONE 1 for lost",
+        "extension_failed for lost",
+        "end extend 2 b exclusive GONE 1 for lost",
+        "begin acquire 3 c exclusive - 0 for given",
+        "begin hold 3 c exclusive - 1 for given",
+        "end acquire 3 c exclusive OK 1 for given",
+        "end hold 3 c exclusive CANCELLED 1 for given",
+        "begin extend 4 c exclusive - 0 for adopted",
+        "begin hold 4 c exclusive - 0 for adopted",
+        "end extend 4 c exclusive OK 0 for adopted",
+        "end hold 4 c exclusive OK 0 for adopted",
+        "begin acquire 5 d exclusive - 0 for kept",
+        "begin hold 5 d exclusive - 1 for kept",
+        "end acquire 5 d exclusive OK 1 for kept",
+        "end hold 5 d exclusive CANCELLED 1 for kept",
+    };
+    EXPECT_LINES(&spans, wanted);
     quorum_close(&s);
 }
 

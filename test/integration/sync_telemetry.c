@@ -2,6 +2,8 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "child.h"
@@ -71,6 +73,8 @@ struct book {
     atomic_uint events, spans, begun;
     atomic_int code; /* of a call inside */
     atomic_bool is_wrong;
+    uint64_t lease;
+    char text[512];
 };
 
 static void note_event(const redlock_event *event, void *arg)
@@ -121,11 +125,65 @@ Test(sync_telemetry, events_in_the_thread_of_the_client)
         redlock_hold_free(hold);
     }
     book.sync = sync;
-    SYNC_QUORUM_UNTIL(book.spans == 4 * TIMES);
+    SYNC_QUORUM_UNTIL(book.spans == 6 * TIMES);
     book.sync = NULL;
     redlock_sync_free(sync);
-    cr_assert_eq(book.spans, 4 * TIMES);
-    cr_assert_eq(book.begun, 2 * TIMES);
+    cr_assert_eq(book.spans, 6 * TIMES);
+    cr_assert_eq(book.begun, 3 * TIMES);
+    cr_assert_not(book.is_wrong);
+    sync_quorum_close(&c);
+}
+
+/* Which spans came in which order: "+hold one " begins, "-hold one " ends. */
+static void note_owner(const redlock_span *span, void *arg)
+{
+    struct book *book = arg;
+    if (span->ended && span->code != REDLOCK_OK)
+        book->is_wrong = true;
+    book->lease = span->lease;
+    snprintf(book->text + strlen(book->text), sizeof(book->text) - strlen(book->text),
+             "%c%s %s ", span->ended ? '-' : '+', span->operation,
+             (const char *)span->user);
+    atomic_fetch_add(&book->spans, 1);
+}
+
+/* Each owner's hold is a span of its own, also if threads hand the lock on. */
+Test(sync_telemetry, spans_of_owners)
+{
+    struct sync_quorum c;
+    static struct book book;
+    struct worker worker[3];
+    static char names[3][6] = {"one", "two", "three"};
+    redlock_options options = sync_quorum_options();
+    redlock_lock_options lock = sync_quorum_lock_options();
+    redlock_sync *sync;
+    options.trace = note_owner;
+    options.trace_arg = &book;
+    sync_quorum_open(&c, 3);
+    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &options, &sync, NULL), REDLOCK_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        lock.user = names[i];
+        if (i == 0)
+            worker_start_holding(&worker[i], sync, "k", &lock);
+        else
+            worker_start_waiting(&worker[i], sync, "k", &lock);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        if (i > 0)
+            cr_assert_eq(worker_await(&worker[i]), REDLOCK_OK);
+        cr_assert_eq(redlock_hold_number(worker[i].hold), 1);
+        if (i == 1)
+            cr_assert_eq(worker_done(&worker[i], job_extend), REDLOCK_OK);
+        cr_assert_eq(worker_done(&worker[i], job_unlock), REDLOCK_OK);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        worker_end(&worker[i]);
+    redlock_sync_free(sync);
+    cr_assert_str_eq(book.text,
+                     "+acquire one +hold one -acquire one -hold one "
+                     "+hold two +extend two -extend two -hold two "
+                     "+hold three +release three -hold three -release three ");
+    cr_assert_eq(book.lease, 1);
     cr_assert_not(book.is_wrong);
     sync_quorum_close(&c);
 }

@@ -92,6 +92,7 @@ static void on_event(const redlock_event *event, void *arg)
 {
     const struct client *client = arg;
     TRACE("client %u logs %s", client->index + 1, event->name);
+    oracle_told_event(client, event);
 }
 
 /* Every second client has them. */

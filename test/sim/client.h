@@ -52,10 +52,17 @@ enum wish { WISH_ACQUIRE, WISH_ADOPT, WISH_EXTEND, WISH_RELEASE, WISHES };
 #define NEWS_MAX 8 /* of enum news */
 
 /* The oracle's account of what its users asked and were told, since the process began. */
+#define SPANS_MAX 256 /* of a client that are open at a time */
+
 struct counts {
     uint64_t asked[WISHES];
     uint64_t told[NEWS_MAX][REDLOCK_RESULTS];
-    uint64_t spans_begun, spans_ended;
+    uint64_t spans_begun, holds_begun;
+    struct open_span {
+        uint64_t lease;
+        const char *operation;
+    } open[SPANS_MAX];
+    unsigned open_count;
     unsigned iterations;
 };
 

@@ -122,7 +122,10 @@ void oracle_judge_counts(struct client *client);
 /* An operation begins or ends, as `trace` is told; when the client is freed, all have
  * ended.
  */
+/* What a user gives with its next lease, to find it in spans and events: its number. */
+void *oracle_next_lease(const struct client *client);
 void oracle_told_span(struct client *client, const redlock_span *span);
+void oracle_told_event(const struct client *client, const redlock_event *event);
 void oracle_judge_spans(const struct client *client);
 
 /* An observer is told who leads. */

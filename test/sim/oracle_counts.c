@@ -1,5 +1,8 @@
 /* The oracle on what a client counts: its numbers are those of what users asked and heard.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "oracle_parts.h"
 #include "redlock/stats.h"
 #include "world.h"
@@ -134,27 +137,75 @@ void oracle_judge_counts(struct client *client)
         judge_node(client, &question.node[i]);
 }
 
-void oracle_told_span(struct client *client, const redlock_span *span)
+/* --- spans and events --- */
+
+void *oracle_next_lease(const struct client *client)
 {
-    if (span->ended)
-        client->counts.spans_ended++;
-    else
-        client->counts.spans_begun++;
-    if (client->counts.spans_ended > client->counts.spans_begun &&
-        client->process.failed_allocations == 0)
-        oracle_accuse(INVARIANT_CALLBACK, "client %u: a span ends that did not begin",
-                      client->index + 1);
+    const uint64_t *asked = client->counts.asked;
+    return (void *)(uintptr_t)(asked[WISH_ACQUIRE] + asked[WISH_ADOPT] + 1);
 }
 
-/* Without memory some are dropped. */
+static struct open_span *find_span(struct counts *counts, const redlock_span *span)
+{
+    for (unsigned i = 0; i < counts->open_count; i++)
+        if (counts->open[i].lease == span->lease &&
+            strcmp(counts->open[i].operation, span->operation) == 0)
+            return &counts->open[i];
+    return NULL;
+}
+
+static void note_begin(struct counts *counts, const redlock_span *span)
+{
+    bool holds = strcmp(span->operation, "hold") == 0;
+    counts->holds_begun += holds;
+    counts->spans_begun += !holds;
+    if (counts->open_count == SPANS_MAX)
+        abort();
+    counts->open[counts->open_count++] = (struct open_span){span->lease, span->operation};
+}
+
+/* Of each lease and operation a begin and an end follow each other; without memory some are
+   dropped. */
+void oracle_told_span(struct client *client, const redlock_span *span)
+{
+    struct counts *counts = &client->counts;
+    struct open_span *open = find_span(counts, span);
+    if ((uintptr_t)span->user != span->lease || span->duration_us < 0)
+        oracle_accuse(INVARIANT_CALLBACK, "client %u: the span %s of lease %llu is odd",
+                      client->index + 1, span->operation, (unsigned long long)span->lease);
+    if (span->ended != (open != NULL) && client->process.failed_allocations == 0)
+        oracle_accuse(INVARIANT_CALLBACK, "client %u: lease %llu: %s %s twice",
+                      client->index + 1, (unsigned long long)span->lease, span->operation,
+                      span->ended ? "ends" : "begins");
+    if (open)
+        *open = counts->open[--counts->open_count];
+    if (!span->ended)
+        note_begin(counts, span);
+}
+
+/* The first field of an event of a lock is its lease. */
+void oracle_told_event(const struct client *client, const redlock_event *event)
+{
+    bool of_node = strcmp(event->fields[0].name, "node") == 0;
+    if ((uintptr_t)event->user != (of_node ? 0 : (uint64_t)event->fields[0].number))
+        oracle_accuse(INVARIANT_CALLBACK, "client %u: %s with the user of another lock",
+                      client->index + 1, event->name);
+}
+
 void oracle_judge_spans(const struct client *client)
 {
     const struct counts *counts = &client->counts;
-    if (client->index % 2 == 1 && client->process.failed_allocations == 0 &&
-        (counts->spans_begun != counts->spans_ended ||
-         counts->spans_begun != counts->asked[WISH_ACQUIRE] + counts->asked[WISH_EXTEND] +
-                                    counts->asked[WISH_RELEASE]))
-        accuse(client, "spans", counts->spans_begun, counts->spans_ended);
+    uint64_t asked = counts->asked[WISH_ACQUIRE] + counts->asked[WISH_EXTEND] +
+                     counts->asked[WISH_RELEASE];
+    if (client->index % 2 == 0 || client->process.failed_allocations > 0)
+        return;
+    if (counts->spans_begun != asked)
+        accuse(client, "spans", counts->spans_begun, asked);
+    if (counts->holds_begun < counts->told[NEWS_HELD][REDLOCK_OK])
+        accuse(client, "spans of holds", counts->holds_begun,
+               counts->told[NEWS_HELD][REDLOCK_OK]);
+    if (counts->open_count > 0)
+        accuse(client, "spans without an end", counts->open_count, 0);
 }
 
 void oracle_counts_iterated(struct client *client)

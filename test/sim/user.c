@@ -201,6 +201,7 @@ static void acquire(struct user *user)
         key[0] = (redlock_key){semaphore, strlen(semaphore)};
     struct rl_hand_over hand_over = {user->fences, user->joins_tail};
     redlock_code code;
+    void *number = user->options.user = oracle_next_lease(user->client);
     oracle_wants(user);
     user->is_calling = true;
     if (user->fences > 1 || user->joins_tail)
@@ -221,6 +222,9 @@ static void acquire(struct user *user)
         oracle_accuse(INVARIANT_TOLD, "client %u: %s", user->client->index + 1,
                       redlock_last_error()->text);
     user->is_acquiring = code == REDLOCK_OK;
+    if (user->is_acquiring && redlock_lease_number(user->lease) != (uintptr_t)number)
+        oracle_accuse(INVARIANT_TOLD, "client %u: a lease has another number",
+                      user->client->index + 1);
     if (user->is_acquiring)
         oracle_asked(user->client, WISH_ACQUIRE);
     user->phase = user->is_acquiring ? USER_ACQUIRING : USER_IDLE;
@@ -256,6 +260,7 @@ static void adopt(struct user *user)
     untold.kind = REDLOCK_KIND_EXCLUSIVE;
     untold.fenced = false;
     untold.slots = 0;
+    untold.user = oracle_next_lease(client);
     oracle_wants(user);
     /* The time until the library hears of the deadline is the caller's to subtract. */
     unsigned stall = client->process.faults.stall;

@@ -135,6 +135,7 @@ typedef struct redlock_event {
     const char *name;
     const redlock_field *fields;
     size_t count;
+    void *user;
 } redlock_event;
 typedef void redlock_log_fn(const redlock_event *event, void *arg);
 typedef struct redlock_span {
@@ -148,6 +149,7 @@ typedef struct redlock_span {
     redlock_code code;
     unsigned attempts;
     int64_t duration_us;
+    void *user;
 } redlock_span;
 typedef void redlock_trace_fn(const redlock_span *span, void *arg);
 typedef struct redlock_client redlock_client;
@@ -291,6 +293,7 @@ typedef struct redlock_lease_options {
     void *lost_arg;
     redlock_lease_fn *on_extended;
     void *extended_arg;
+    void *user;
 } redlock_lease_options;
 REDLOCK_API void redlock_lease_options_init_sized(redlock_lease_options *options,
                                                   size_t size);
@@ -340,6 +343,7 @@ REDLOCK_API int64_t redlock_valid_ms(const redlock_lease *lease);
 REDLOCK_API int64_t redlock_fence(const redlock_lease *lease);
 REDLOCK_API unsigned redlock_slot(const redlock_lease *lease);
 REDLOCK_API const char *redlock_token(const redlock_lease *lease);
+REDLOCK_API uint64_t redlock_lease_number(const redlock_lease *lease);
 REDLOCK_API size_t redlock_explain_sized(const redlock_lease *lease, redlock_node *nodes,
                                          size_t room, size_t size);
 static inline size_t redlock_explain(const redlock_lease *lease, redlock_node *nodes,

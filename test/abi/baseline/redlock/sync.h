@@ -63,6 +63,7 @@ typedef struct redlock_lock_options {
     bool recursive;
     redlock_kind kind;
     unsigned slots;
+    void *user;
 } redlock_lock_options;
 REDLOCK_API void redlock_lock_options_init_sized(redlock_lock_options *options,
                                                  size_t size);
@@ -120,6 +121,7 @@ REDLOCK_API int64_t redlock_hold_valid_ms(const redlock_hold *hold);
 REDLOCK_API int64_t redlock_hold_fence(const redlock_hold *hold);
 REDLOCK_API unsigned redlock_hold_slot(const redlock_hold *hold);
 REDLOCK_API const char *redlock_hold_token(const redlock_hold *hold);
+REDLOCK_API uint64_t redlock_hold_number(const redlock_hold *hold);
 typedef int redlock_flight_fn(redlock_hold *hold, void *arg);
 REDLOCK_API redlock_code redlock_single_flight(redlock_sync *sync, const void *key,
                                                size_t key_len, int64_t wait_ms,
