@@ -60,9 +60,9 @@ def test_all_connect_alike(locked, interface, place, tmp_path):
                         "prefix = p:\ntimeout = 5s\nttl = 20s\nwait = 1h\n")
     else:
         lab.write(path, "nodes = redis://127.0.0.1:1\nusername = nobody\n"
-                        "password-file = /no/such/file\nprefix = p:\ntimeout = 5s\nttl = 1h\n")
+                        "password-file = /no/such/file\nprefix = q:\ntimeout = 5s\nttl = 1h\n")
         env |= {"REDLOCK_NODES": nodes, "REDLOCK_USERNAME": "me", "REDLOCK_PASSWORD": "hush",
-                "REDLOCK_TTL": "20s", "REDLOCK_WAIT": "1h"}
+                "REDLOCK_PREFIX": "p:", "REDLOCK_TTL": "20s", "REDLOCK_WAIT": "1h"}
     process = start(interface, env)
     assert process.stdout.readline() == b"held\n", process.stderr.read()
     for server in locked.servers:
@@ -87,6 +87,7 @@ REFUSED = [
     ("", {"REDLOCK_TTL": "soon"}, 'REDLOCK_TTL: "soon" is not a duration'),
     ("", {"REDLOCK_TTL": "25h"}, 'REDLOCK_TTL: "25h" is not from 1 to 86400000 ms'),
     ("", {"REDLOCK_WAIT": "-1"}, 'REDLOCK_WAIT: "-1" is not a duration'),
+    ("", {"REDLOCK_PREFIX": "x" * 512}, f'REDLOCK_PREFIX: "{"x" * 64}" has not from 1 to 511 bytes'),
     ("", {"REDLOCK_CONFIG": "/no/such/file"}, "/no/such/file: No such file or directory"),
     ("", {"REDLOCK_CONFIG": "/"}, "/: Is a directory"),
     ("", {"REDLOCK_PASSWORD_FILE": "/no/such/file"},

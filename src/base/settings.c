@@ -58,7 +58,7 @@ static const struct setting {
     {"username", "REDLOCK_USERNAME", TEXT, OPTION(username), 0, 0},
     {NULL, "REDLOCK_PASSWORD", TEXT, OPTION(password), 0, 0},
     {"password-file", "REDLOCK_PASSWORD_FILE", TEXT, OPTION(password_file), 0, 0},
-    {"prefix", NULL, TEXT, OPTION(prefix), 1, REDLOCK_KEY_MAX - 1},
+    {"prefix", "REDLOCK_PREFIX", TEXT, OPTION(prefix), 1, REDLOCK_KEY_MAX - 1},
     {"timeout", NULL, DURATION, OPTION(node_timeout_ms), 0, RL_MS_MAX},
     {"max-ttl", NULL, DURATION, OPTION(max_ttl_ms), 0, REDLOCK_TTL_MAX_MS},
     {"drift-ppm", NULL, NUMBER, AT(drift_ppm), 0, RL_DRIFT_PPM_MAX},

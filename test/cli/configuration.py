@@ -68,6 +68,17 @@ def _(quorum):
         redlock("acquire", *words, "k", env=on(quorum, **env)).expect(75)
 
 
+@case("prefix: option before environment before file")
+def _(quorum):
+    path = config("prefix = f:\n")
+    for words, env, key in ((["--config", path, "--prefix", "o:"], {"REDLOCK_PREFIX": "e:"}, "o:k"),
+                            (["--config", path], {"REDLOCK_PREFIX": "e:"}, "e:k"),
+                            (["--config", path], {"REDLOCK_PREFIX": ""}, "f:k")):
+        quorum.reset()
+        redlock("acquire", *words, "k", env=on(quorum, **env)).expect(0)
+        check(all(quorum.values(key)), f"{key} with {words} {env}")
+
+
 @case("the file: every key, comments, blank lines, white space")
 def _(quorum):
     nodes = " , ".join(quorum.uris)
