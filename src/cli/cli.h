@@ -126,6 +126,7 @@ struct cli_option {
     "      --redisson            stored as Redisson's RLock, for Java services\n"
 #define CLI_KILL_HELP                                                                      \
     "      --kill-after D        time from TERM to KILL; default 5s, at most TTL / 4\n"    \
+    "      --max-hold D          end CMD before it has held the lock for D\n"              \
     "      --spare-daemons       do not end processes that have called setsid(2)\n"
 #define CLI_STATS_FILE_HELP                                                                \
     "      --stats-file F        write counters to F, for Prometheus' node_exporter\n"

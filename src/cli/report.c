@@ -16,6 +16,7 @@ static const char *name_of(const char *field)
         {"node_timeout_ms", "--timeout"},
         {"connect_timeout_ms", "--timeout"},
         {"max_ttl_ms", "--max-ttl"},
+        {"max_hold_ms", "--max-hold"},
         {"drift_ppm", "drift-ppm"},
         {"tls_name", "--sni"},
         {"tls_ca_file", "--cacert"},

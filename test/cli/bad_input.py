@@ -106,6 +106,10 @@ def _(quorum):
         words = ["x" * 600 if word == "k" else word for word in rest]
         refused(64, "key has 600 bytes, and must have at most 510", command, "--prefix",
                 "p:", *words, env=on(quorum, REDLOCK_TOKEN="pfoo@me"))
+    refused(64, "--max-hold is 9600 h 0 min, and must be at most 8784 h 0 min", "run", "--max-hold",
+            "400d", "k", "true", env=on(quorum))
+    refused(64, "--at-least must be shorter than --max-hold", "run", "--max-hold", "5s",
+            "--at-least", "5s", "k", "true", env=on(quorum))
     refused(78, "--timeout is 20000 h 0 min, and must be at most 8784 h 0 min", "status", "--timeout",
             "20000h", "k", env=on(quorum))
     refused(78, "config:1: drift-ppm: \"1000000\" is not from 0 to 500000", "acquire", "--config",

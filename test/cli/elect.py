@@ -97,6 +97,16 @@ def _(quorum):
     check("the command is stopped" in one.resign().err, "it says so")
 
 
+@case("--max-hold: the leader stops CMD, and campaigns again")
+def _(quorum):
+    admit(quorum)
+    one = Candidate(quorum, "one", "--max-hold", "2s")
+    first = one.term()
+    lab.os.unlink(one.path)
+    check(one.term() > first, "a later term")
+    check("the longest time to hold the lock is over" in one.resign().err, "it says so")
+
+
 # Notes what it sees, and goes on.
 NOTES = """
 import signal, sys, time

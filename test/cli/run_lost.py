@@ -128,6 +128,16 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
+@case("--max-hold: all descendants are dead before it is over, and the lock is released: 124")
+def _(quorum):
+    job = Job(quorum, "--max-hold", "4s", "--kill-after", "1ms")
+    over = lab.now_us() + 4000000  # it was acquired before the first sign of life
+    job.end(124, err="^redlock: k: the lock is lost: the longest time to hold the lock is over; "
+                     "the command is stopped\n$")
+    job.died_before(over, "4 s of the lock")
+    equal(quorum.keys(), 0, "keys")
+
+
 @case("redlock is stopped for less than that: the command continues, the lock is extended")
 def _(quorum):
     job = Job(quorum, trap="'exit 7' TERM")

@@ -141,6 +141,7 @@ int cli_elect(struct cli *cli, int argc, char **argv)
         {CLI_TTL_OPTION(cli)},
         {"id", 0, CLI_TEXT, &cli->options.label},
         {"kill-after", 0, CLI_DURATION, &kill_after_ms},
+        {MAX_HOLD_OPTION(cli)},
         {"spare-daemons", 0, CLI_FLAG, &run.spare_daemons},
         {STATS_FILE_OPTION(&run.stats_file)},
         {"observe", 0, CLI_FLAG, &observes},

@@ -444,6 +444,7 @@ static void read_options(struct run *run, int argc, char **argv)
     const struct cli_option own[] = {
         CLI_HOLD_OPTIONS(cli),
         {"kill-after", 0, CLI_DURATION, &kill_after_ms},
+        {MAX_HOLD_OPTION(cli)},
         {"at-least", 0, CLI_DURATION, &run->at_least_ms},
         {"spare-daemons", 0, CLI_FLAG, &run->spare_daemons},
         {STATS_FILE_OPTION(&run->stats_file)},
@@ -457,6 +458,8 @@ static void read_options(struct run *run, int argc, char **argv)
     if (run->at_least_ms > REDLOCK_TTL_MAX_MS)
         cli_fail(CLI_USAGE, "run: --at-least is at most %d h",
                  REDLOCK_TTL_MAX_MS / 3600000);
+    if (cli->lease.max_hold_ms > 0 && run->at_least_ms >= cli->lease.max_hold_ms)
+        cli_fail(CLI_USAGE, "run: --at-least must be shorter than --max-hold");
     int64_t least_ms = run->at_least_ms > 0 ? run_ttl_for(run, run->at_least_ms) : 0;
     if (cli->lease.fenced &&
         least_ms > cli->lease.ttl_ms) /* the nodes may allow no longer TTL */
@@ -494,8 +497,9 @@ void run_read_command(struct run *run, char **argv, int first, int argc)
 void run_set_limits(struct run *run, int64_t kill_after_ms)
 {
     struct cli *cli = run->cli;
-    int64_t most = cli->lease.ttl_ms / KILL_AFTER_SHARE;
-    int64_t lead_ms = cli->lease.ttl_ms / LEAD_SHARE;
+    int64_t most_ms = cli->lease.max_hold_ms, ttl_ms = cli->lease.ttl_ms;
+    int64_t span_ms = most_ms > 0 && most_ms < ttl_ms ? most_ms : ttl_ms;
+    int64_t most = span_ms / KILL_AFTER_SHARE, lead_ms = span_ms / LEAD_SHARE;
     run->lead_ms = lead_ms < LEAD_MS ? lead_ms : LEAD_MS;
     run->kill_after_ms = kill_after_ms < most ? kill_after_ms : most;
     cli->lease.margin_ms = run->lead_ms + run->kill_after_ms;

@@ -9,11 +9,11 @@
 #include "stats_file.h"
 
 #define KILL_AFTER_MS    5000
-#define KILL_AFTER_SHARE 4 /* --kill-after is at most the TTL divided by this */
+#define KILL_AFTER_SHARE 4 /* --kill-after is at most the TTL, or --max-hold, / this */
 
 /*
  * CMD is killed this long before the validity ends, because finding and killing all
- * processes takes time; or this part of the TTL before, if that is less.
+ * processes takes time; or this part of the TTL, or of --max-hold, if that is less.
  */
 #define LEAD_MS    250
 #define LEAD_SHARE 16
@@ -87,6 +87,9 @@ struct run {
     int exit;
     enum run_cause cause; /* of the exit code; the first one is kept */
 };
+
+/* --max-hold */
+#define MAX_HOLD_OPTION(cli) "max-hold", 0, CLI_DURATION, &(cli)->lease.max_hold_ms
 
 /* Sets the key and CMD, from `argv[first]` on; ends the process if they are missing. */
 void run_read_command(struct run *run, char **argv, int first, int argc);
