@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""docs/telemetry.md agrees with the code, and the alert rules with both."""
+"""docs/telemetry.md agrees with the code; the alert rules and the dashboard agree with both."""
+import json
 import pathlib
 import re
 import unittest
@@ -10,6 +11,7 @@ TEXT = (ROOT / "src/base/prometheus.c").read_text()
 MONITOR = "".join(path.read_text() for path in (ROOT / "src/cli/monitor").glob("*.c"))
 HEADER = (ROOT / "include/redlock/stats.h").read_text()
 RULES = (ROOT / "contrib/prometheus/redlock.rules.yml").read_text()
+DASHBOARD = json.loads((ROOT / "contrib/grafana/redlock.json").read_text())
 SUFFIX = r"_(?:bucket|sum|count)$"
 
 
@@ -38,6 +40,18 @@ METRICS = {name: metric for name, metric in ALL.items() if metric[0]}  # of a cl
 SERVED = {name: metric for name, metric in ALL.items() if not metric[0]}  # of the monitor only
 EVENTS = dict(found.groups() for found in
               map(re.compile(r"`(?!redlock_)(\w+)`, (\w+): ").match, items()) if found)
+
+
+# (expression, what shows its result)
+EXPRESSIONS = [found.groups() for found in
+               re.finditer(r"expr: (.*?)\n +(?:for|labels):(.*?)(?=- alert|\Z)", RULES, re.DOTALL)] + [
+    (target["expr"], target["legendFormat"]) for panel in DASHBOARD["panels"] for target in panel["targets"]]
+OF_PROMETHEUS = {"instance", "job"}
+
+
+def labels_of(metric):
+    _, kind, labels = ALL[re.sub(SUFFIX, "", metric)]
+    return OF_PROMETHEUS | set(labels) | ({"le"} if kind == "histogram" else set())
 
 
 class Telemetry(unittest.TestCase):
@@ -87,10 +101,26 @@ class Telemetry(unittest.TestCase):
         told = re.search(r"^`kind` is (.*?)\. ", PAGE, re.DOTALL | re.MULTILINE)[1]
         self.assertEqual(set(words(told)), kinds)
 
-    def test_rules_use_metrics_that_exist(self):
-        used = {re.sub(SUFFIX, "", name) for name in re.findall(r"\bredlock_\w+", RULES)}
-        self.assertTrue(used)
-        self.assertLessEqual(used, set(ALL))
+    def test_expressions_use_metrics_and_labels_that_exist(self):
+        self.assertEqual(len(EXPRESSIONS), RULES.count("expr:") + json.dumps(DASHBOARD).count('"expr":'))
+        for expression, shown in EXPRESSIONS:
+            with self.subTest(expression):
+                metrics = re.findall(r"\b(redlock_\w+)(?:{(.*?)})?", expression)
+                self.assertTrue(metrics)
+                self.assertLessEqual({re.sub(SUFFIX, "", name) for name, _ in metrics}, set(ALL))
+                for name, matchers in metrics:
+                    histogram = ALL[re.sub(SUFFIX, "", name)][1] == "histogram"
+                    self.assertEqual(bool(re.search(SUFFIX, name)), histogram, name)
+                    self.assertLessEqual(set(re.findall(r"(\w+) *[!=]", matchers)), labels_of(name))
+                known = set.union(*(labels_of(name) for name, _ in metrics))
+                grouped = re.findall(r"\b(?:by|without|on|ignoring) *\((.*?)\)", expression)
+                grouped += re.findall(r"{{ *(?:\$labels\.)?(\w+) *}}", shown)
+                self.assertLessEqual(set(re.findall(r"\w+", " ".join(grouped))), known)
+
+    def test_what_is_counted_is_shown_by_its_rate(self):
+        for expression, _ in EXPRESSIONS:
+            for name in re.findall(r"(?<!rate\()(?<!increase\()\b(redlock_\w+)", expression):
+                self.assertEqual(ALL[re.sub(SUFFIX, "", name)][1], "gauge", expression)
 
     def test_each_alert_is_explained_and_tested(self):
         alerts = set(re.findall(r"alert: (\w+)", RULES))
