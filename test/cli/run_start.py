@@ -7,6 +7,8 @@ import contextlib
 import fcntl
 import os
 import signal
+import socket
+import subprocess
 import threading
 
 import lab
@@ -92,6 +94,51 @@ def _(quorum):
     finish(process).expect(124)
     check(not os.path.exists(out), "the command has run")
     equal(quorum.values("k"), ["other"] * 5, "values")
+
+
+@contextlib.contextmanager
+def notified(name):
+    """A socket as systemd has it, and how many datagrams came: all are READY=1."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as unit:
+        unit.bind(name.replace("@", "\0"))
+        unit.setblocking(False)
+
+        def count():
+            found = 0
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    equal(unit.recv(100), b"READY=1", "a datagram")
+                    found += 1
+            return found
+        yield count
+
+
+@case("NOTIFY_SOCKET gets READY=1 when the command has started, and not while redlock waits")
+def _(quorum):
+    for name in (lab.temporary("notify"), f"@redlock-test-{os.getpid()}"):
+        with notified(name) as count:
+            quorum.occupy("k")
+            process = lab.start("run", "k", "sh", "-c", 'echo "$NOTIFY_SOCKET"; cat',
+                                stdin=subprocess.PIPE, env=on(quorum, NOTIFY_SOCKET=name))
+            lab.wait_for(lambda: quorum.attempts() > 0, "an attempt")
+            equal(count(), 0, "datagrams while it waits")
+            quorum.reset()
+            lab.wait_for(lambda: count() == 1, "READY=1")
+            check(all(quorum.values("k")), "it is held")
+            finish(process, text="").expect(0, out=f"{name}\n", err="^(?!.*systemd)")
+            equal(count(), 0, "datagrams after that")
+
+
+@case("NOTIFY_SOCKET gets nothing if the command cannot be executed; it may be out of order")
+def _(quorum):
+    name = lab.temporary("notify")
+    with notified(name) as count:
+        lab.redlock("run", "k", "/no/such/command", env=on(quorum, NOTIFY_SOCKET=name)).expect(127)
+        equal(count(), 0, "datagrams")
+    for name, why in ((name, "Connection refused"), ("/no/such", "No such file or directory"),
+                      ("/" + 200 * "x", "File name too long"), ("vsock:1", "not supported")):
+        lab.redlock("run", "k", "true", env=on(quorum, NOTIFY_SOCKET=name)).expect(
+            0, err=f"redlock: k: systemd could not be notified by {name}: .*{why}")
 
 
 @case("the keeper is killed before redlock sends it the command: one line that says so, 125")

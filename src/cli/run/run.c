@@ -278,6 +278,8 @@ static void handle_report(struct run *run, struct keeper_report report)
     switch (report.news) {
     case KEEPER_STARTED:
         event_add(run->signals, NULL);
+        if (run->stage == RUNNING)
+            run_notify_ready(run);
         if (run->stage == STOPPING)
             child_signal(&run->child, left_us(run) > 0 ? SIGTERM : SIGKILL);
         break;

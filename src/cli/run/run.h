@@ -121,6 +121,9 @@ bool run_keeps_once(struct run *run);
 
 json_t *run_once_json(const struct run *run);
 
+/* NOTIFY_SOCKET: READY=1. */
+void run_notify_ready(const struct run *run);
+
 /* Acquires the lock, runs CMD, and releases it: sets `exit`, `cause`, `stopped`, `ran`. */
 void run_play(struct run *run);
 

@@ -1,0 +1,45 @@
+/* redlock run under systemd: says that its unit is ready, as sd_notify(3) does. */
+#include "run.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define SEND_S 1 /* systemd may be late, but must not delay the extension of the lock */
+
+/* False, with errno. */
+static bool send_ready(const char *name)
+{
+    static const char text[] = "READY=1";
+    const struct timeval most = {.tv_sec = SEND_S};
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    size_t len = strlen(name);
+    errno = len < sizeof(to.sun_path) ? EAFNOSUPPORT : ENAMETOOLONG;
+    if ((name[0] != '/' && name[0] != '@') || len >= sizeof(to.sun_path))
+        return false;
+    memcpy(to.sun_path, name, len);
+    if (name[0] == '@') /* an abstract name */
+        to.sun_path[0] = '\0';
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most));
+    bool sent = sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&to,
+                       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) > 0;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return sent;
+}
+
+void run_notify_ready(const struct run *run)
+{
+    const char *name = getenv("NOTIFY_SOCKET");
+    if (name && name[0] != '\0' && !send_ready(name))
+        cli_complain("%s: systemd could not be notified by %s: %s", run->key, name,
+                     strerror(errno));
+}
