@@ -53,11 +53,15 @@ static char *explain(const struct canary *canary, const struct cycle *cycle)
 static void ended(void *arg, const struct cycle *cycle)
 {
     struct canary *canary = arg;
+    bool was_denied = canary->is_denied;
     canary->ended_us = cli_clock_us(CLOCK_MONOTONIC);
     canary->code = cycle_is_held(cycle) ? cycle->released : cycle->acquired.code;
     canary->is_denied = canary->code == REDLOCK_DENIED;
     free(canary->why);
     canary->why = canary->code == REDLOCK_OK ? NULL : explain(canary, cycle);
+    if (canary->is_denied && !was_denied)
+        cli_say(canary->workers.cli, "monitor: it only watches, and takes no lock: %s",
+                canary->why);
     canary->results[canary->code]++;
     if (cycle_is_held(cycle)) {
         count(&canary->acquire, cycle->acquire_us);
@@ -104,7 +108,7 @@ void canary_begin(struct canary *canary, const struct cli *cli, int64_t every_ms
     free(name);
     if (!history_init(&canary->history, (unsigned)redlock_client_nodes(cli->client), room))
         cli_fail(CLI_FAILED, "out of memory");
-    canary->ended_us = cli_clock_us(CLOCK_MONOTONIC);
+    canary->since_us = canary->ended_us = cli_clock_us(CLOCK_MONOTONIC);
     cli_timer_begin(&canary->timer, cli->base, every_ms, tick, canary);
     tick(canary);
 }

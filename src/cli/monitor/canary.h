@@ -15,10 +15,11 @@ struct canary {
     struct history history;
     int64_t every_ms;
     struct cli_timer timer;
-    bool may_begin;   /* one cycle, since the timer rang */
-    bool is_denied;   /* its user may not write: it only tries now and then */
-    int64_t begun_us; /* of CLOCK_MONOTONIC: when the last cycle began, or the canary did */
-    int64_t ended_us; /* the same, of its end */
+    bool may_begin;    /* one cycle, since the timer rang */
+    bool is_denied;    /* its user may not write: it only tries now and then */
+    int64_t since_us;  /* of CLOCK_MONOTONIC: the begin of the first cycle */
+    int64_t begun_us;  /* ... of the last one */
+    int64_t ended_us;  /* the end of the last one that has ended; or since_us */
     redlock_code code; /* of the last cycle: of the acquire, or if it is OK the release */
     char *why;         /* in words; NULL: OK */
     uint64_t results[CYCLE_CODES];      /* by `code` */

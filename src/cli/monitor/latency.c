@@ -32,15 +32,17 @@ static const char wrong_seconds[] = "for is a number of seconds";
 /* --- /api/latency --- */
 
 /*
- * Where the timeline begins: at a multiple of the length of its intervals, so that they are
- * the same ones at the next request.
+ * Where the timeline begins: with the canary, or later at a multiple of the length of the
+ * intervals, so that they are the same ones at the next request.
  */
-static int64_t begin_of(int64_t now_us, int64_t seconds)
+static int64_t begin_of(const struct canary *canary, int64_t now_us, int64_t seconds)
 {
-    int64_t interval_us = TIMELINE_FIRST_MS * 1000;
+    int64_t interval_us = TIMELINE_FIRST_MS * 1000, from_us = now_us - seconds * 1000000;
+    if (from_us <= canary->since_us)
+        return canary->since_us;
     while (seconds * 1000000 / interval_us >= TIMELINE_SLOTS - 1)
         interval_us *= 2;
-    return (now_us - seconds * 1000000 + interval_us - 1) / interval_us * interval_us;
+    return (from_us + interval_us - 1) / interval_us * interval_us;
 }
 
 static void take_cycles(const struct history *history, int64_t now_us, struct bench *bench)
@@ -68,7 +70,7 @@ static json_t *latency_json(const struct monitor *monitor, int64_t seconds)
     redlock_client_explain(monitor->cli->client, bench->nodes, REDLOCK_NODES_MAX);
     if (!bench_result_init(&bench->bench_result, history->n, bench->quorum))
         cli_fail(CLI_FAILED, "out of memory");
-    bench->bench_result.began_us = begin_of(now_us, seconds);
+    bench->bench_result.began_us = begin_of(&monitor->canary, now_us, seconds);
     take_cycles(history, now_us, bench);
     json_t *object = bench_json_whole(bench);
     int64_t ago_us = now_us - bench->bench_result.began_us;
