@@ -65,6 +65,7 @@ VERBS = {
     "check slow": [Row("check slow", figure=COUNTS)],
     "try chaos": [Row("try chaos --seconds 60", figure=r"^(operations +\d+)$"),
                   Row("try chaos --self-test", figure=r"^(.* mistakes)$")],
+    "try page": [Row("try page --cycles 100000", figure=r"^page: (\d+ checks failed)$")],
     "try jobs": [Row("try jobs --runs 5", figure=r"^(\w+ +\d+ of \d+ runs .*)$")],
     "try matrix": [Row("try matrix --release trixie --server valkey-8.1",
                        figure=r"^(\d+ of \d+ cells are green)$")],

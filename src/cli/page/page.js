@@ -54,7 +54,8 @@ function setText(element, text) {
 function setCell(cell, spec, head) {
   const [look, text, small] = Array.isArray(spec) ? spec : ["", spec];
   if (spec instanceof Element) {
-    cell.replaceChildren(spec);
+    if (spec.parentNode !== cell)
+      cell.replaceChildren(spec);
   } else if (small) {
     if (cell.textContent !== text + small)
       cell.replaceChildren(text, h("small", {}, small));
@@ -185,16 +186,16 @@ function stateCell({connected, votes, state, text}) {
 }
 
 const clockCell = ({offset_us: at, offset_err_us: error}) => at === null || at === undefined ? "–" :
-  `${at > 0 ? "+" : at < 0 ? "−" : ""}${(Math.abs(at) / 1000).toFixed(1)} ± ${(error / 1000).toFixed(1)} ms`;
+  `${at > 49 ? "+" : at < -49 ? "−" : ""}${(Math.abs(at) / 1000).toFixed(1)} ± ${(error / 1000).toFixed(1)} ms`;
 
 const sparks = new Map(); // by the index of the node
 
 function showNodes({nodes, votes_fenced: fenced}) {
-  const names = namesOf(nodes);
+  const names = namesOf(nodes), ms = inMs(nodes.map(({round_trip_us: us}) => ({p50_us: us ?? Infinity})));
   fill(byId("nodes-table"), NODE_HEADS, nodes.map((node, i) => ({cells: [
     names[i], stateCell(node),
     (node.votes ? "plain" : "none") + (fenced === null ? "" : node.votes_fenced ? " and fenced" : node.votes ? " only" : ""),
-    span(node.round_trip_us), sparks.get(i) ?? h("span"), clockCell(node), node.version ?? "–",
+    node.round_trip_us === null ? "–" : `${ms(node.round_trip_us)} ms`, sparks.get(i) ?? h("span"), clockCell(node), node.version ?? "–",
     findingsCell(node.findings ?? [])]})));
   showFindings(nodes, names);
 }
@@ -347,7 +348,7 @@ const live = {every: 1000, seconds: 600, lost: null, nodes: null, latency: null,
 
 async function ask(path, query = {}) {
   const words = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "")).toString();
-  const answer = await fetch(`/api/${path}${words ? `?${words}` : ""}`, {signal: AbortSignal.timeout(ANSWER_MS)});
+  const answer = await fetch(`api/${path}${words ? `?${words}` : ""}`, {signal: AbortSignal.timeout(ANSWER_MS)});
   const object = await answer.json();
   if (!answer.ok)
     throw Error(object.error ?? answer.statusText);
@@ -389,10 +390,11 @@ function onScreen(id, begin) {
 
 function showVerdict({nodes, votes, quorum, healthy, reason, since_ms: since}) {
   const verdict = byId("verdict"), all = votes === nodes.length;
-  const none = nodes.every(({connected}) => !connected);
-  setText(verdict, healthy ? `A quorum is fit: ${all ? `all ${votes}` : `${votes} of ${nodes.length}`} nodes vote, ${quorum} are needed` :
-    `${none ? "All nodes are lost" : "No quorum"} since ${clock(since)}: ${votes} of ${nodes.length} nodes vote, ${quorum} are needed${
-      reason ? `. ${reason}` : ""}`);
+  const votesText = `${all ? `all ${votes}` : `${votes} of ${nodes.length}`} nodes vote, ${quorum} are needed`;
+  const bad = nodes.every(({connected}) => !connected) ? "All nodes are lost" :
+    votes < quorum ? "No quorum" : "No lock can be taken";
+  setText(verdict, healthy ? `A quorum is fit: ${votesText}` :
+    `${bad} since ${clock(since)}: ${votesText}${reason ? `. ${reason}` : ""}`);
   verdict.className = healthy ? all ? "good" : "warn" : "bad";
   document.title = `${healthy ? all ? "●" : "▲" : "✕"} ${votes}/${nodes.length} redlock`;
 }
@@ -436,8 +438,13 @@ async function takeLatency() {
   const data = await ask("latency", {for: live.seconds}).catch(() => null);
   if (!data)
     return;
-  live.latency = data;
+  const {timeline} = live.latency = data;
+  const begun = timeline.slots.findIndex((slot) => slot.count + slot.failed > 0);
+  timeline.slots.splice(0, Math.max(begun, 0)); // the monitor is younger than the range
+  data.began_at_ms += Math.max(begun, 0) * timeline.interval_ms;
   showSparks(data);
+  if (live.nodes)
+    showNodes(live.nodes);
   showQuorum(data);
 }
 
