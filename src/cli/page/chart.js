@@ -67,12 +67,16 @@ function span(us) {
   return `${ms < 10 ? +ms.toFixed(ms < 1 ? 3 : 2) : ms < 100 ? +ms.toFixed(1) : Math.round(ms)} ms`;
 }
 
-// An axis of latencies in us, with room beyond the values.
-function latencyAxis(values, height) {
+// A scale of latencies in us, with room beyond the values.
+function latencyScale(values) {
   const known = values.filter((v) => v > 0);
   const least = known.reduce((a, b) => Math.min(a, b), Infinity);
   const most = known.reduce((a, b) => Math.max(a, b), 0);
-  const scale = known.length ? logarithmic(least / 1.15, most * 1.15) : logarithmic(100, 1000);
+  return known.length ? logarithmic(least / 1.15, most * 1.15) : logarithmic(100, 1000);
+}
+
+function latencyAxis(values, height) {
+  const scale = latencyScale(values);
   return {scale, ticks: logTicks(scale.least, scale.most, height).map((v) => [v, span(round(v))])};
 }
 
@@ -286,13 +290,10 @@ function stripChart(width, rows, time, name) {
 }
 
 // A small line without axes; null breaks it.
-function sparkline(values, look, name) {
-  const width = 140, height = 26, known = values.filter((v) => v !== null);
+function sparkline(values, scale, look, name) {
+  const width = 140, height = 26;
   const root = svg("svg", {viewBox: `0 0 ${width} ${height}`, width, height, class: "spark",
                            role: "img", "aria-label": name});
-  if (!known.length)
-    return root;
-  const scale = logarithmic(Math.min(...known) / 1.2, Math.max(...known) * 1.2);
   let d = "", pen = "M";
   values.forEach((v, i) => {
     const x = 1 + i * (width - 2) / Math.max(values.length - 1, 1);

@@ -201,10 +201,11 @@ function showNodes({nodes, votes_fenced: fenced}) {
 }
 
 function showSparks({timeline: {slots}, nodes}) {
-  const names = namesOf(nodes);
-  nodes.forEach((_, i) => sparks.set(i, sparkline(
-    slots.filter((slot) => slot.count + slot.failed > 0).map((slot) => slot.nodes?.[i]?.mean_us ?? null),
-    lookOf(i), `round trip of ${names[i]} over time`)));
+  const names = namesOf(nodes), cycles = slots.filter((slot) => slot.count + slot.failed > 0);
+  const lines = nodes.map((_, i) => cycles.map((slot) => slot.nodes[i]?.mean_us ?? null));
+  const scale = latencyScale(lines.flat()); // one for all, so that they can be compared
+  lines.forEach((values, i) => sparks.set(i, sparkline(values, scale, lookOf(i),
+                                                       `round trip of ${names[i]} over time`)));
 }
 
 function showRunNodes({nodes, cycles}) {
@@ -460,7 +461,7 @@ const kindOf = ({kind, slot, readers, fenced}) => (kind ?? "") + (slot ? ` ${slo
 // `now`: of the monitor, which saw the lock some time ago.
 function lockCells(lock, now) {
   const remaining = lock.remaining_ms === null ? null : lock.remaining_ms - (lock.seen_ms ? now - lock.seen_ms : 0);
-  return [lock.key ?? lock.keys.join(", "), kindOf(lock), [lock.state === "held" ? "good" : "warn", lock.state],
+  return [lock.keys?.join(" and ") ?? lock.key, kindOf(lock), [lock.state === "held" ? "" : "warn", lock.state],
           lock.holder ?? "–", lock.since_ms ? clock(lock.since_ms) : "–", lasting(remaining),
           lock.fence === null ? "" : String(lock.fence), lock.waiting ? number(lock.waiting) : ""];
 }
