@@ -16,6 +16,7 @@ from ._errors import (
     RedlockError, Reply, SystemFailure, Unconfirmed, Unsupported, WaitTimeout, WouldDeadlock)
 from ._native import lib as _lib
 from ._native import text_of as _text_of
+from ._spans import Span
 from ._threads import Client, Election, Hold, Leader, Lock, LockOptions, Observer
 from ._values import Options
 
@@ -23,8 +24,8 @@ __all__ = [
     "AsyncClient", "AsyncElection", "AsyncHold", "AsyncLock", "BadInput", "Busy", "Cancelled",
     "Client", "Closed", "Denied", "Election", "Finding", "Forked", "Hold", "InUse", "Inspection",
     "Leader", "Lock", "LockOptions", "Lost", "NoQuorum", "NodeHealth", "NotAcquired", "NotHeld",
-    "Observer", "Options", "RedlockError", "Reply", "Report", "SystemFailure", "Unconfirmed",
-    "Unsupported", "WaitTimeout", "WouldDeadlock", "library_version",
+    "Observer", "Options", "RedlockError", "Reply", "Report", "Span", "SystemFailure",
+    "Unconfirmed", "Unsupported", "WaitTimeout", "WouldDeadlock", "library_version",
 ]
 
 __version__ = "1.0.0"

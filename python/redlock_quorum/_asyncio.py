@@ -17,6 +17,7 @@ from ._errors import (
 from ._forgotten import Forgotten, warn, warn_of_hold
 from ._native import NULL, Arguments, Handle, address, ffi, lib
 from ._registry import Registry, argument, callback, log
+from ._spans import OnSpan
 from ._stats import prometheus_text
 from ._threads import (
     Leader, LockOptions, _ttl_ms, _unsigned, leader_of, report_unknown_exit)
@@ -81,6 +82,12 @@ class _AsyncLease(Lease):
                     self.extension = None
                 result.set(error)
         return run
+
+    def capture(self, options: Any) -> None:
+        """The context of the task, for the spans of this lease."""
+        if self.engine.spans:
+            self.caller = self.engine.spans.capture()
+            options.user = self.caller.argument
 
     def begin_acquire(self, keys: list[bytes], options: Any) -> None:
         if self.over:
@@ -482,6 +489,7 @@ class AsyncLock(Handle):
         native = self._native(to_wait_ms(timeout))
         loop = asyncio.get_running_loop()
         lease = _AsyncLease(self._engine, loop)
+        lease.capture(native)
         lease.result = result = _Result(loop)
         self._engine.post(lease.job(
             result, lambda: lease.begin_acquire(self._keys, native)))
@@ -599,12 +607,13 @@ class _ForgottenClient(Forgotten):
 class AsyncClient(Handle):
     """A client of these nodes for asyncio. One thread, which no lock adds to, does its work.
 
-    `nodes` and `options` as of Client. It may be made outside of a loop, and used by several.
+    `nodes`, `options` and `on_span` as of Client: that is called in the client's thread, in a
+    copy of the context of the task. It may be made outside of a loop, and used by several.
     """
 
     def __init__(self, nodes: Iterable[str] | str | None = None,
-                 options: Options | None = None) -> None:
-        self._engine = Engine(nodes, options)
+                 options: Options | None = None, *, on_span: OnSpan | None = None) -> None:
+        self._engine = Engine(nodes, options, on_span)
         self._engine.forgotten = _ForgottenClient(self)
 
     @property
@@ -661,6 +670,7 @@ class AsyncClient(Handle):
         native = lock._native(0)
         valid_ms = lib.REDLOCK_UNKNOWN if valid is None else to_ms(valid, "valid")
         lease = _AsyncLease(self._engine, asyncio.get_running_loop())
+        lease.capture(native)
         lease.extension = result = _Result(lease.loop)
         self._engine.post(lease.job(
             result, lambda: lease.begin_adopt(key_bytes, token_bytes, valid_ms, native)))

@@ -20,6 +20,7 @@ from ._errors import RedlockError, Reply, make_error, of_last_call, replies_of
 from ._forgotten import AT_EXIT, Forgotten
 from ._native import NULL, Arguments, Handle, address, ffi, lib
 from ._registry import Registry, argument, callback, log
+from ._spans import Caller, OnSpan, Spans
 from ._values import Options, settle, to_native
 
 Job = Callable[[], None]
@@ -54,6 +55,7 @@ class Lease(Handle):
         self.token = ""
         self.fence = 0
         self.slot = 0
+        self.caller: Caller | None = None  # kept for its spans
         self._until = (0, 0)
 
     # --- any thread ---
@@ -168,9 +170,13 @@ _ON_DRAINED = callback("void (*)(redlock_client *, bool, void *)", _drained)
 class Engine(Handle):
     """The thread, its loop and its client."""
 
-    def __init__(self, nodes: Iterable[str] | str | None, options: Options | None) -> None:
+    def __init__(self, nodes: Iterable[str] | str | None, options: Options | None,
+                 on_span: OnSpan | None = None) -> None:
         _greenlets.refuse()
         uris, native = to_native(*settle(nodes, options))
+        self.spans = Spans(on_span) if on_span else None
+        if self.spans:
+            self.spans.set_options(native.struct)
         self.pid = os.getpid()
         self.leases: dict[int, Lease] = {}
         self.closing: list[Job] = []  # called in the thread when the engine ends
@@ -323,6 +329,8 @@ class Engine(Handle):
         os.close(self._woken)
         os.close(self._wake)
         self.forgotten = None
+        if self.spans:
+            self.spans.close()
         _engines.remove(self._number)
 
 

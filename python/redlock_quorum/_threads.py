@@ -21,6 +21,7 @@ from ._errors import (
 from ._forgotten import AT_EXIT, Forgotten, warn, warn_of_hold
 from ._native import NULL, Arguments, Handle, address, ffi, lib, text_of
 from ._registry import Registry, argument, callback, in_callback, log
+from ._spans import Caller, OnSpan, Spans
 from ._stats import prometheus_text
 from ._values import (
     Duration, Key, Options, checked, settle, to_key, to_keys, to_ms, to_native, to_token,
@@ -158,6 +159,7 @@ class Hold(Handle):
         self._levels = _Levels()
         self._uses: list[_Use] = []  # of each level, unless it was adopted
         self._entered: list[int] = []  # levels at the begin of each `with`
+        self._caller: Caller | None = None  # kept for its spans
         self.keys = tuple(keys)
         # Why the release at the end of a `with` was not confirmed, or that it was lost before.
         self.release_error: RedlockError | None = None
@@ -569,6 +571,7 @@ class _OpenClient(Forgotten):
         self.holds = client._holds
         self.observed = client._observed
         self.admins = client._admins
+        self.spans = client._spans
         self.number = _open_clients.add(self)
 
     def free(self) -> bool:
@@ -580,6 +583,8 @@ class _OpenClient(Forgotten):
         for admin in self.admins:
             admin.close()
         lib.redlock_sync_free(self.pointer)
+        if self.spans:
+            self.spans.close()
         for kept in list(self.holds.values()):
             kept.drop()
         return True
@@ -601,17 +606,26 @@ class Client(Handle):
     `nodes`: URIs, or one text of URIs with commas between them; None: as the command `redlock`
     finds them (REDLOCK_NODES, redlock.conf(5)), with the options that are set there; those that
     differ from their defaults in `options` win. It connects in the background.
+
+    `on_span(span)` is called in the client's thread at the begin and at the end of each
+    operation and hold, in a copy of the context (contextvars) of the caller that acquired the
+    lock. It must return soon, and must not wait for nodes.
     """
 
     def __init__(self, nodes: Iterable[str] | str | None = None,
-                 options: Options | None = None) -> None:
+                 options: Options | None = None, *, on_span: OnSpan | None = None) -> None:
         _greenlets.refuse()
         # Settled once: a second client of the same nodes is made later.
         self._nodes, self._options = settle(nodes, options)
         uris, native = to_native(self._nodes, self._options)
+        self._spans = Spans(on_span) if on_span else None
+        if self._spans:
+            self._spans.set_options(native.struct)
         made = ffi.new("redlock_sync **")
         if lib.redlock_sync_new(uris.strings(), uris.count, native.struct, made,
                                 NULL) != lib.REDLOCK_OK:
+            if self._spans:
+                self._spans.close()
             raise of_last_call()
         self._pointer = made[0]
         self._pid = os.getpid()
@@ -682,7 +696,8 @@ class Client(Handle):
         def adopt(pointer: Any, options: Any, made: Any) -> int:
             return int(lib.redlock_lock_adopt(pointer, key_bytes, len(key_bytes), text, valid_ms,
                                               options, made))
-        return self._make_hold([key_bytes], lock._native(), on_lost, adopt)
+        return self._make_hold([key_bytes], lock._native(), on_lost, adopt,
+                               self._spans.capture() if self._spans else None)
 
     def observe(self, name: Key, changed: Callable[[Leader], object] | None = None) -> Observer:
         """Observes an election. `changed` is called in the client's thread."""
@@ -823,13 +838,15 @@ class Client(Handle):
 
     def _acquire(self, keys: Keys, wait_ms: int, native: Callable[[], Any],
                  on_lost: OnLost | None) -> Hold:
+        caller = self._spans.capture() if self._spans else None
+
         def attempt(wait: int) -> Hold:
             arguments = Arguments(keys)
             array = arguments.keys(keys)
 
             def lock(pointer: Any, options: Any, made: Any) -> int:
                 return int(lib.redlock_lock_many(pointer, array, len(keys), wait, options, made))
-            return self._make_hold(keys, native(), on_lost, lock)
+            return self._make_hold(keys, native(), on_lost, lock, caller)
         _greenlets.refuse()
         options = native()
         if wait_ms == 0 or options.recursive or not _signals_come_here():
@@ -889,7 +906,7 @@ class Client(Handle):
                     lib.redlock_stop_all(stop)
 
     def _make_hold(self, keys: Keys, options: Any, on_lost: OnLost | None,
-                   lock: Callable[[Any, Any, Any], int]) -> Hold:
+                   lock: Callable[[Any, Any, Any], int], caller: Caller | None) -> Hold:
         failure = Failure()
         loss = _Loss()
         number = _losses.add(loss)
@@ -897,6 +914,8 @@ class Client(Handle):
         options.failure = failure.struct
         options.on_lost = _on_lost
         options.lost_arg = argument(number)
+        if caller:
+            options.user = caller.argument
         is_kept = False
         try:
             with self._using() as pointer, self._stop_of(pointer) as stop:
@@ -913,10 +932,10 @@ class Client(Handle):
             if error.code == "CANCELLED" and self._closed:
                 raise make_error(lib.REDLOCK_CLOSED, self._closed)
             raise error
-        return self._keep(made[0], number, loss, keys, on_lost)
+        return self._keep(made[0], number, loss, keys, on_lost, caller)
 
     def _keep(self, pointer: Any, number: int, loss: _Loss, keys: Keys,
-              on_lost: OnLost | None) -> Hold:
+              on_lost: OnLost | None, caller: Caller | None) -> Hold:
         at = address(pointer)
         with self._guard:
             kept = self._holds.get(at)
@@ -927,6 +946,7 @@ class Client(Handle):
                 _losses.remove(number)
                 return known
             hold = Hold(self, pointer, loss, keys, on_lost)
+            hold._caller = caller
             if kept:  # forgotten, and locked again by its thread
                 hold._levels.count = kept.levels.count
                 kept.drop()
