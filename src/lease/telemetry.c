@@ -260,7 +260,7 @@ void rl_telemetry_stepped(struct rl_attempt *attempt, const struct rl_lease_even
         note_held(attempt);
     else if (reports != RL_REPORT_RELEASED && reports != 0)
         note_rare(attempt, event, reports);
-    else if (event->type != RL_EVENT_VOTE)
+    else if (event->type != RL_EVENT_VOTE && event->type != RL_EVENT_START)
         note_hold(attempt, event, reports);
     reports &= ~(unsigned)RL_REPORT_NOT_RENEWED;
     if (reports && attempt->owner)
