@@ -14,6 +14,7 @@ struct monitor_health {
     int64_t since_ms; /* the time of day of the last change between these two */
     unsigned votes;   /* nodes that may vote on plain locks */
     bool checking;
+    unsigned checked_votes; /* `votes` when the last check began */
     json_t *checked; /* of each node; NULL: no check has ended yet */
     int64_t checked_us;
 };

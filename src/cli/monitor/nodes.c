@@ -4,8 +4,34 @@
 
 #include "monitor.h"
 
-#define CHECK_MS  60000 /* from one check to the next */
+#define CHECK_MS  60000 /* from one check to the next, unless the votes change */
 #define HEALTH_MS 1000
+
+/* --- the check --- */
+
+static void checked(redlock_client *client, const redlock_health_report *report, void *arg)
+{
+    struct monitor *monitor = arg;
+    (void)client;
+    monitor->health.checking = false;
+    if (report->code != REDLOCK_OK)
+        return;
+    json_decref(monitor->health.checked);
+    monitor->health.checked = json_array();
+    monitor->health.checked_us = cli_clock_us(CLOCK_MONOTONIC);
+    for (size_t i = 0; i < report->count; i++)
+        json_array_append_new(monitor->health.checked, cli_health_json(report->nodes[i]));
+}
+
+static void check(void *arg)
+{
+    struct monitor *monitor = arg;
+    if (monitor->health.checking)
+        return;
+    monitor->health.checked_votes = monitor->health.votes;
+    monitor->health.checking =
+        redlock_check(monitor->cli->client, 0, checked, monitor) == REDLOCK_OK;
+}
 
 /* --- whether a lock can be taken --- */
 
@@ -34,6 +60,8 @@ static void look(void *arg)
     free(health->reason);
     health->reason = why_unhealthy(monitor, &stats);
     health->votes = stats.votes;
+    if (health->votes != health->checked_votes)
+        check(monitor);
     if (!health->began || was_healthy != !health->reason)
         health->since_ms = cli_clock_us(CLOCK_REALTIME) / 1000;
     health->began = true;
@@ -47,30 +75,6 @@ int monitor_healthz(void *arg, const struct evkeyvalq *query, struct evbuffer *b
     const char *reason = monitor->health.reason;
     evbuffer_add_printf(body, "%s\n", reason ? reason : "ok");
     return reason ? 503 : 200;
-}
-
-/* --- the check --- */
-
-static void checked(redlock_client *client, const redlock_health_report *report, void *arg)
-{
-    struct monitor *monitor = arg;
-    (void)client;
-    monitor->health.checking = false;
-    if (report->code != REDLOCK_OK)
-        return;
-    json_decref(monitor->health.checked);
-    monitor->health.checked = json_array();
-    monitor->health.checked_us = cli_clock_us(CLOCK_MONOTONIC);
-    for (size_t i = 0; i < report->count; i++)
-        json_array_append_new(monitor->health.checked, cli_health_json(report->nodes[i]));
-}
-
-static void check(void *arg)
-{
-    struct monitor *monitor = arg;
-    if (!monitor->health.checking)
-        monitor->health.checking =
-            redlock_check(monitor->cli->client, 0, checked, monitor) == REDLOCK_OK;
 }
 
 void monitor_health_begin(struct monitor *monitor)
