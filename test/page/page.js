@@ -17,7 +17,7 @@ const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const SHOWN_MS = 2000;    // an event is on the page this soon
 const WAIT_MS = 60000;    // a state that does not come is a failure
 const OPENED_MS = 1000, FILE_MAX = 2e6; // of the file of 10^6 cycles
-const OPENS = 3; // of which the fastest counts: other programs run, too
+const TIMES = 3; // of which the fastest counts: other programs run, too
 const PICTURE_MAX = 150e3;
 const LOCKS = 120;
 const sleep = promisify(setTimeout), run = promisify(execFile);
@@ -97,7 +97,8 @@ async function fillNodes() {
 }
 
 async function startMonitor(...words) {
-  const monitor = start(redlock, ["monitor", "--listen", "127.0.0.1:0", ...words], {env, stdio: ["ignore", "ignore", "pipe"]});
+  const monitor = start(redlock, ["monitor", "--listen", "127.0.0.1:0", ...words],
+                        {env, stdio: ["ignore", "ignore", "pipe"]});
   let said = "";
   monitor.stderr.on("data", (text) => said += text);
   await waitFor("address of the monitor", () => /http:\S+/.test(said));
@@ -142,22 +143,32 @@ async function fits(page, width) {
 
 // --- what is checked ---
 
-async function checkNodes(page) {
+// Returns what happened and how soon it was shown.
+async function killAndStart(page) {
+  const found = [];
   const event = async (what, act, selector, pattern) => {
     await act();
-    const ms = await shows(page, selector, pattern).catch((error) => (check(false, error.message), Infinity));
-    check(ms <= SHOWN_MS, `${what}, and it is shown`, `${ms} ms`);
+    found.push([what, await shows(page, selector, pattern)]);
   };
-  await shows(page, "#verdict", /all 5 nodes vote/, 2 * WAIT_MS); // after a quarantine
+  const each = (act) => () => Promise.all(servers.map(act));
   await event("a node is killed", () => servers[1].end(), nodeRow(2), /down|connecting/);
-  await event("it does not vote", () => {}, "#verdict", /4 of 5 nodes vote/);
+  await shows(page, "#verdict", /[0-4] of 5 nodes vote/);
   await event("it is back", () => servers[1].begin(), nodeRow(2), /quarantined|votes/);
-  for (const server of servers)
-    await server.end();
-  await event("all nodes are killed", () => {}, "#verdict", /All nodes are lost since \d\d:\d\d:\d\d/);
+  await event("all nodes are killed", each((server) => server.end()), "#verdict", /All nodes are lost since \d\d:\d\d:\d\d/);
   await noViolation(page, "without nodes");
-  await event("all are back", () => Promise.all(servers.map((server) => server.begin())), "#nodes-table", /^(?!.*(down|connecting))/s);
-  check(/since \d\d:\d\d:\d\d/.test(await text(page, "#verdict")), "no quorum while all are quarantined");
+  await event("all are back", each((server) => server.begin()), "#nodes-table", /^(?!.*(down|connecting))/s);
+  await shows(page, "#verdict", /No quorum since \d\d:\d\d:\d\d/);
+  return found;
+}
+
+async function checkNodes(page) {
+  const fastest = new Map();
+  await shows(page, "#verdict", /all 5 nodes vote/, 2 * WAIT_MS); // after a quarantine
+  for (let i = 0; i < TIMES && !(fastest.size && Math.max(...fastest.values()) <= SHOWN_MS); i++)
+    for (const [what, ms] of await killAndStart(page))
+      fastest.set(what, Math.min(ms, fastest.get(what) ?? Infinity));
+  for (const [what, ms] of fastest)
+    check(ms <= SHOWN_MS, `${what}, and it is shown`, `${ms} ms`);
 }
 
 async function checkLost(page, monitor) {
@@ -261,7 +272,7 @@ async function checkFile(browser) {
   check(size < FILE_MAX, `bench --html of ${options.cycles} cycles`, `${size} bytes`);
   const page = await open(browser, `file://${file}`), times = [];
   page.on("request", (request) => /^(file|data):/.test(request.url()) || page.noise.push(request.url()));
-  for (let i = 0; i < OPENS; i++) {
+  for (let i = 0; i < TIMES; i++) {
     await page.reload();
     await page.waitForSelector("#percentiles svg .curve");
     times.push(Math.round(await page.evaluate(() => performance.getEntriesByType("navigation")[0].loadEventEnd)));
@@ -272,7 +283,7 @@ async function checkFile(browser) {
   await noViolation(page, "in a file");
   for (const width of [360, 2000])
     await fits(page, width);
-  const pdf = await page.pdf({format: "A4", printBackground: true, path: options.pictures && path.join(folder, "bench.pdf")});
+  const pdf = await page.pdf({format: "A4", printBackground: true});
   check(pdf.length > 10000, "it prints", `${pdf.length} bytes of PDF`);
   check(page.noise.length === 0, "no message and no request", page.noise.join("; "));
   await page.close();

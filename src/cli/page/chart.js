@@ -199,7 +199,7 @@ function percentileChart(width, curves, height, name) {
   labels(at, drawn.map(({name: text, look, points}) => ({
     name: text, look, x: at.x(points.at(-1)[0]), y: at.y(points.at(-1)[1])})), room.most);
   readout(at, x.scale, (value) => percentileName(value).replace(/(\.\d\d?).*/, "$1") + ": " +
-    drawn.map(({name: text, points}) => cut(text, 14) + " " +
+    drawn.map(({name: text, points}) => cut(text, 18) + " " +
       span((points.find(([right]) => right >= value) ?? points.at(-1))[1]))
       .slice(width < 900 ? -1 : 0).join("  ·  "));
   return at.root;
@@ -235,12 +235,12 @@ function stretched(run, at, time, y) {
 }
 
 // curves: [{name, look, value(slot), band: from the first curve's value up to this}].
-function timeChart(width, slots, time, curves, {height = TIME_HEIGHT, y, name, failures, text = span}) {
+function timeChart(width, slots, time, curves, {y, name, failures, text = span}) {
   const values = curves.flatMap(({value}) => slots.map(value));
   const shown = curves.filter(({value}) => slots.some((slot) => (value(slot) ?? null) !== null));
   const room = labelRoom(width, curves.map((c) => c.name)), x = timeAxis(time, width);
-  y ??= latencyAxis(values, height);
-  const at = frame(width, height, {x, y, name, label: room.label}), marks = [];
+  y ??= latencyAxis(values, TIME_HEIGHT);
+  const at = frame(width, TIME_HEIGHT, {x, y, name, label: room.label}), marks = [];
   const floor = curves[0].value;
   for (const {value, look, band, name: label} of shown) {
     const found = runs(slots, value);
@@ -255,11 +255,12 @@ function timeChart(width, slots, time, curves, {height = TIME_HEIGHT, y, name, f
   }
   for (const [i, slot] of slots.entries())
     if (failures && slot.failed > 0)
-      at.root.append(svg("circle", {class: "failed", r: 2.5, cx: at.x(time.at(i + 0.5)), cy: at.top + 7}));
+      at.root.append(svg("circle", {class: "failed", r: 2.5, cx: at.x(time.at(i + 0.5)),
+                                    cy: at.top + 7}));
   labels(at, marks, room.most);
   readout(at, x.scale, (value) => {
     const slot = slots[time.index(value)];
-    return slot ? [time.text(value), ...shown.map((curve) => `${cut(curve.name, 14)} ${
+    return slot ? [time.text(value), ...shown.map((curve) => `${cut(curve.name, 18)} ${
       text(curve.value(slot))}`).slice(0, width < 520 ? 2 : 9), failures && slot.failed ?
       `${slot.failed} not held` : null].filter(Boolean).join("  ·  ") : "";
   });
@@ -312,12 +313,13 @@ function pairChart(width, rows, name) {
   const at = frame(width, rows.length * line, {x, name, left: 64});
   rows.forEach(({name: text, now, then}, row) => {
     const y = y0 + row * line + line / 2;
-    at.root.append(svg("text", {class: "tick", x: at.left - 9, y: y + 4, "text-anchor": "end"}, text));
+    at.root.append(svg("text", {x: at.left - 9, y: y + 4, "text-anchor": "end"}, text));
     if (now > 0 && then > 0)
       at.root.append(svg("line", {class: "tie ink", x1: at.x(now), x2: at.x(then), y1: y, y2: y}));
     for (const [look, us] of [["now", now], ["then", then]])
       if (us > 0)
-        at.root.append(svg("circle", {class: `dot ${look}`, cx: at.x(us), cy: y, r: look === "now" ? 4 : 5}));
+        at.root.append(svg("circle", {class: `dot ${look}`, cx: at.x(us), cy: y,
+                                      r: look === "now" ? 4 : 5}));
   });
   return at.root;
 }

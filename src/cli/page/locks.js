@@ -1,0 +1,79 @@
+// The locks, live.
+
+const PAGE = 100; // rows of locks
+
+const LOCK_HEADS = [["Key", "", "key"], ["Kind", "", "kind"], ["State", "", "state"],
+                    ["Holder", "", "holder"], ["Since", "", "since"],
+                    ["Remaining", "number", "remaining"], ["Fence", "number", "fence"],
+                    ["Waiting", "number", "waiting"]];
+
+const kindOf = ({kind, slot, readers, fenced}) => (kind ?? "") + (slot ? ` ${slot}` : "") +
+  (readers > 1 ? ` × ${readers}` : "") + (fenced ? ", fenced" : "");
+
+// `now`: of the monitor, which saw the lock some time ago.
+function lockCells(lock, now) {
+  const remaining = lock.remaining_ms === null ? null : lock.remaining_ms + lock.seen_ms - now;
+  return [lock.keys?.join(" and ") ?? lock.key, kindOf(lock),
+          [lock.state === "held" ? "" : "warn", lock.state],
+          lock.holder ?? "–", clock(lock.since_ms), lasting(remaining),
+          lock.fence === null ? "" : String(lock.fence), lock.waiting ? number(lock.waiting) : ""];
+}
+
+function countText({total, matched, offset, locks, scanned_ago_ms: ago, took_ms: took, truncated,
+                    error}) {
+  const from = number(offset + 1), until = number(offset + locks.length);
+  const shown = locks.length ? `${from}–${until} of ${plural(matched, "lock")}` : "No lock";
+  return [shown + (matched < total ? ` (${number(total)} in all)` : ""), error,
+          truncated ? "more than the monitor reads" : null,
+          ago === null ? "the first scan runs" : `read ${lasting(ago)} ago in ${lasting(took)}`]
+    .filter(Boolean).join(" · ");
+}
+
+function showPrefixes(prefixes) {
+  const select = byId("prefix"), chosen = select.value;
+  const shown = [["", "all"], ...prefixes.filter(({prefix}) => prefix && prefix !== "other")
+    .map(({prefix, locks}) => [prefix, `${prefix} (${number(locks)})`])];
+  const texts = JSON.stringify(shown);
+  if (select.dataset.texts === texts || document.activeElement === select)
+    return;
+  select.dataset.texts = texts;
+  select.replaceChildren(...shown.map(([value, text]) =>
+    h("option", {value, selected: value === chosen}, text)));
+}
+
+async function takeLocks() {
+  const {sort, offset} = live;
+  const data = await ask("locks", {sort: sort.key, desc: sort.desc ? 1 : 0,
+    filter: byId("filter").value, prefix: byId("prefix").value, offset, limit: PAGE})
+    .catch((error) => ({failed: error}));
+  if (data.failed)
+    return setText(byId("locks-count"), `The locks cannot be read: ${data.failed.message}`);
+  const cells = data.locks.map((lock) => ({cells: lockCells(lock, data.at_ms)}));
+  fill(byId("locks-table"), LOCK_HEADS, cells, sort);
+  setText(byId("locks-count"), countText(data));
+  showPrefixes(data.prefixes);
+  byId("before").disabled = offset === 0;
+  byId("after").disabled = offset + PAGE >= data.matched;
+  byId("before").parentElement.hidden = data.matched <= PAGE && offset === 0;
+}
+
+function beginLocks() {
+  const run = repeat(takeLocks, () => LOCKS_MS, onScreen("locks", () => run()));
+  const again = (offset) => {
+    live.offset = Math.max(offset, 0);
+    takeLocks();
+  };
+  fill(byId("locks-table"), LOCK_HEADS, [], live.sort);
+  byId("locks-table").tHead.addEventListener("click", (event) => {
+    const key = event.target.closest("th")?.dataset.key;
+    if (event.target.tagName !== "BUTTON")
+      return;
+    live.sort = {key, desc: live.sort.key === key && !live.sort.desc};
+    again(0);
+  });
+  byId("locks-form").addEventListener("submit", (event) => event.preventDefault());
+  byId("filter").addEventListener("input", () => again(0));
+  byId("prefix").addEventListener("change", () => again(0));
+  byId("before").addEventListener("click", () => again(live.offset - PAGE));
+  byId("after").addEventListener("click", () => again(live.offset + PAGE));
+}

@@ -1,0 +1,89 @@
+// The nodes: live, or as a run of redlock bench met them.
+
+const SEVERITIES = ["defect", "warning"];
+const severityLook = (severity) => ({defect: "bad", warning: "warn"}[severity] ?? "");
+
+function findingsCell(findings) {
+  const count = (severity) => findings.filter((one) => one.severity === severity).length;
+  const text = SEVERITIES.filter(count).map((one) => plural(count(one), one)).join(", ");
+  return [count("defect") ? "bad" : count("warning") ? "warn" : "", text || "none"];
+}
+
+// The same finding of several nodes is shown once.
+function showFindings(nodes, names) {
+  const found = new Map();
+  nodes.forEach((node, i) => (node.findings ?? []).forEach((one) => {
+    const key = JSON.stringify([one.severity, one.text]);
+    found.set(key, found.get(key) ?? {...one, details: new Map()});
+    const {details} = found.get(key);
+    details.set(one.detail ?? "", [...details.get(one.detail ?? "") ?? [], names[i]]);
+  }));
+  const rank = ({severity}) => (SEVERITIES.indexOf(severity) + 3) % 3;
+  const rows = [...found.values()].sort((a, b) => rank(a) - rank(b));
+  const text = JSON.stringify(rows.map(({details, ...one}) => [one, ...details]));
+  if (showFindings.last === text)
+    return;
+  showFindings.last = text;
+  byId("findings").replaceChildren(...rows.map(({severity, text: what, details}) => h("li", {},
+    h("b", {class: severityLook(severity)}, severity), what,
+    ...[...details].map(([detail, on]) => h("small", {},
+      `${on.length === nodes.length ? "all nodes" : on.join(", ")}${detail ? `: ${detail}` : ""}`)))));
+}
+
+const NODE_HEADS = [["Node"], ["State"], ["Votes"], ["Round trip", "number"], ["Over time"],
+                    ["Clock", "number"], ["Version"], ["Findings"]];
+
+function stateCell({connected, votes, state, text}) {
+  const isQuiet = connected && votes;
+  return [isQuiet ? "good" : connected ? "warn" : "bad", isQuiet ? "votes" : state, text ?? ""];
+}
+
+function clockCell({offset_us: at, offset_err_us: error}) {
+  if (at === null || at === undefined)
+    return "–";
+  const sign = at > 49 ? "+" : at < -49 ? "−" : "";
+  return `${sign}${(Math.abs(at) / 1000).toFixed(1)} ± ${(error / 1000).toFixed(1)} ms`;
+}
+
+function votesCell({votes, votes_fenced: isFenced}, areFenced) {
+  if (!votes)
+    return "none";
+  return areFenced ? isFenced ? "plain and fenced" : "plain only" : "plain";
+}
+
+const sparks = new Map(); // by the index of the node
+
+function showNodes({nodes, votes_fenced: fenced}) {
+  const names = namesOf(nodes);
+  const ms = inMs(nodes.map(({round_trip_us: us}) => ({p50_us: us ?? Infinity})));
+  fill(byId("nodes-table"), NODE_HEADS, nodes.map((node, i) => ({cells: [
+    names[i], stateCell(node), votesCell(node, fenced !== null),
+    node.round_trip_us === null ? "–" : `${ms(node.round_trip_us)} ms`,
+    sparks.get(i) ?? h("span"), clockCell(node), node.version ?? "–",
+    findingsCell(node.findings ?? [])]})));
+  showFindings(nodes, names);
+}
+
+function showSparks({timeline: {slots}, nodes}) {
+  const names = namesOf(nodes), cycles = slots.filter((slot) => slot.count + slot.failed > 0);
+  const lines = nodes.map((_, i) => cycles.map((slot) => slot.nodes[i]?.mean_us ?? null));
+  const scale = latencyScale(lines.flat()); // one for all, so that they can be compared
+  lines.forEach((values, i) => sparks.set(i, sparkline(values, scale, lookOf(i),
+                                                       `round trip of ${names[i]} over time`)));
+}
+
+function runStateCell({fault, granted}) {
+  if (!fault)
+    return ["good", "granted all"];
+  return granted ? ["warn", "failed at times", fault] : ["bad", "never granted", fault];
+}
+
+function showRunNodes({nodes, cycles}) {
+  const names = namesOf(nodes);
+  const heads = [["Node"], ["State"], ["Granted", "number"], ["Not granted", "number"],
+                 ["No grant for", "number"], ["Longest", "number"]];
+  fill(byId("nodes-table"), heads, nodes.map((node, i) => ({cells: [
+    names[i], runStateCell(node), number(node.granted),
+    number(cycles - node.granted - node.ready),
+    ...[node.failing_ms, node.failing_longest_ms].map((ms) => ms ? lasting(ms) : "–")]})));
+}
