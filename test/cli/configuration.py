@@ -93,7 +93,7 @@ def _(quorum):
 
 @case("an empty variable counts as unset")
 def _(quorum):
-    env = on(quorum, REDLOCK_TTL="", REDLOCK_WAIT="", REDLOCK_CONFIG="", REDLOCK_USERNAME="",
+    env = on(quorum, REDLOCK_TTL="", REDLOCK_WAIT="", REDLOCK_USERNAME="",
              REDLOCK_PASSWORD="", REDLOCK_PASSWORD_FILE="")
     redlock("acquire", "k", env=env).expect(0)
 
