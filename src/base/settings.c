@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,20 +81,16 @@ struct reader {
 
 /* --- messages --- */
 
-static redlock_code fail(redlock_reason reason, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+#define fail(reason, ...) rl_fail(REDLOCK_BAD_OPTION, reason, __VA_ARGS__)
 
-static redlock_code fail(redlock_reason reason, const char *format, ...)
+/* Values are quoted: makes the message one line. */
+static void make_printable(void)
 {
-    char text[sizeof(((redlock_error *)0)->text)];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    for (char *c = text; *c; c++)
+    redlock_error error = *redlock_last_error();
+    for (char *c = error.text; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = '?';
-    return rl_fail(REDLOCK_BAD_OPTION, reason, "%s", text);
+    rl_fail_again(&error);
 }
 
 static const char *end_of(const char *name)
@@ -394,6 +389,7 @@ redlock_code redlock_settings_read(const char *file, const char *nodes,
         *ret_settings = &made->shown;
         return code;
     }
+    make_printable();
     if (ret_error)
         *ret_error = *redlock_last_error();
     redlock_settings_free(made ? &made->shown : NULL);
