@@ -163,7 +163,8 @@ enum rl_fault rl_stream_fault(const struct rl_stream *stream, const char **ret_r
 {
     if (stream->channel)
         return rl_tls_fault(stream->channel, ret_reason);
-    *ret_reason = stream->fault == RL_FAULT_MEMORY ? "" : rl_tls_reason(stream->peer->tls);
+    bool is_of_tls = stream->fault != RL_FAULT_NONE && stream->fault != RL_FAULT_MEMORY;
+    *ret_reason = is_of_tls ? rl_tls_reason(stream->peer->tls) : "";
     return stream->fault;
 }
 

@@ -26,7 +26,8 @@ redlock_code redlock_list(redlock_client *client, const void *prefix, size_t pre
                           unsigned how, redlock_list_fn *callback, void *arg)
 {
     static const char *const keys[] = {"job:1", "job:2", "other", "\xff\"\\\n:"};
-    redlock_node node = {.holder = "host:1", .value = "pabcdefghabcdefghabcdefghabcdefgh@host:1"};
+    redlock_node node = {.holder = "host:1",
+                         .value = "pabcdefghabcdefghabcdefghabcdefgh@host:1"};
     const redlock_node *nodes[] = {&node};
     const redlock_inspection found = {
         .quorum = 1, .agreeing = 1, .held = 1, .nodes = nodes, .count = 1};
@@ -115,7 +116,8 @@ static void check_locks(const char *body)
 
 static void check(const char *answer, size_t len)
 {
-    const char *body = strstr(answer, "\r\n\r\n"), *length = strstr(answer, "Content-Length: ");
+    const char *body = strstr(answer, "\r\n\r\n"),
+               *length = strstr(answer, "Content-Length: ");
     int status = 0;
     if (len == 0)
         return;
