@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """docs/examples on real servers: their output, and that they leave no lock."""
 import os
+import re
 import subprocess
 
 import lab
@@ -10,11 +11,11 @@ HERE = os.environ["EXAMPLES"]
 DONE = "This runs while no other client holds the lock.\n"
 
 
-def run(name, quorum):
+def run(name, quorum, **environment):
     """Its whole output."""
     done = subprocess.run([os.path.join(HERE, name), *quorum.uris], text=True, timeout=50,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          preexec_fn=lab.die_with_us, env=lab.environment({}))
+                          preexec_fn=lab.die_with_us, env=lab.environment(environment))
     equal(done.returncode, 0, f"exit of {name}")
     lab.wait_for(lambda: quorum.keys() == 0, "the end of its locks")
     return done.stdout
@@ -49,6 +50,20 @@ def _(quorum):
         return
     equal(run("raii", quorum), DONE + "record 0\nrecord 1\nrecord 2\nand there is time left\n"
           "both\n", "the output")
+
+
+@case("tracing: below the span of a request")
+def _(quorum):
+    if not os.path.exists(os.path.join(HERE, "tracing")):
+        lab.say("not built: there is no C++ compiler")
+        return
+    trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    lines = run("tracing", quorum, TRACEPARENT=f"00-{trace}-{parent}-01").splitlines()
+    found = [re.fullmatch(rf"00-{trace}-([0-9a-f]{{16}})-01 parent {parent}: (.*)", line)
+             for line in lines]
+    equal([match and match[2] for match in found], ["acquire, OK", "hold, OK", "release, OK"],
+          "the spans")
+    equal(len({match[1] for match in found}), 3, "their ids")
 
 
 if __name__ == "__main__":
