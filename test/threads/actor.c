@@ -44,6 +44,7 @@ redlock_lock_options actor_options(struct actor *actor, unsigned key)
     redlock_lock_options_init(&options);
     options.ttl_ms = operations_keys[key].ttl_ms;
     options.fenced = operations_keys[key].fenced;
+    options.user = actor;
     if (actor_draw(actor, 4) == 0)
         options.handoffs = actor_draw(actor, 3);
     return options;
