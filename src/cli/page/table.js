@@ -10,7 +10,9 @@ const plural = (n, one) => `${number(n)} ${one}${n === 1 ? "" : "s"}`;
 
 function percent(share) {
   const digits = share > 0.98 && share < 1 ? 2 : 1;
-  return share > 0 && share < 0.0005 ? "< 0.1 %" : `${round(+(100 * share).toFixed(digits))} %`;
+  if (share > 0 && share < 0.0005)
+    return "< 0.1 %";
+  return share === 0 ? "0 %" : `${(100 * share).toFixed(digits)} %`;
 }
 
 // "3 min 20 s"
