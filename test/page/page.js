@@ -363,10 +363,10 @@ async function drawPage(browser) {
     await page.close();
   };
   const scroll = (selector) => (page) => page.$eval(selector, (element) => element.scrollIntoView());
-  await shown({name: "monitor-light.png", height: 1060});
-  await shown({name: "monitor-dark.png", scheme: "dark", height: 900}, scroll("#acquires"));
+  await shown({name: "monitor-light.png", width: 1180, height: 960});
+  await shown({name: "monitor-dark.png", scheme: "dark", width: 1180, height: 720}, scroll("#acquires"));
   await shown({name: "monitor-phone.png", width: 390, height: 844});
-  await shown({name: "monitor-whatif.png", height: 1000}, async (page) => {
+  await shown({name: "monitor-whatif.png", width: 1180, height: 1000}, async (page) => {
     await scroll("#whatif")(page);
     await shows(page, "#locks-count", /of/);
     await page.focus("#rtt-0");
