@@ -189,12 +189,11 @@ async function checkWhatIf(page) {
   page.on("response", seen);
   const answered = async (what, pattern, values) => {
     await waitFor(`request with ${pattern}`, () => asked && pattern.test(asked.query.toString()));
-    const {now, then} = asked.answer;
-    const wanted = [now, then].map((one) => values.map((key) => one[key]));
     await waitFor("the table", async () => {
-      const shown = (await rows(page, "#compared")).map((row) => row.slice(1, 1 + values.length));
-      return shown.length === 2 && shown.every((row, i) => row.every((cell, k) => wanted[i][k] === null ? cell === "–" :
-        Math.abs(parseFloat(cell) - wanted[i][k] / 1000) < 0.051));
+      const wanted = [asked.answer.now, asked.answer.then], shown = await rows(page, "#compared");
+      const isThat = (cell, us) => us === null ? cell === "–" : Math.abs(cell - us / 1000) < 0.051;
+      return shown.length === 2 && shown.every((row, i) => values.every((key, k) =>
+        isThat(row[k + 1], wanted[i][key])));
     }, 5000).then(() => check(true, what), () => check(false, what));
   };
   const values = ["p50_us", "p90_us", "p99_us", "p99_9_us", "max_us"];
