@@ -14,7 +14,7 @@
 
 #define POLL_GAP   (50 * RL_MS) /* until all nodes were tried */
 #define TOGETHER   4            /* keys that are looked at at a time */
-#define PAUSE      RL_MS /* at least, between two pages; and as long as a page took */
+#define PAUSE      RL_MS /* at least, between two pages; and twice as long as a page took */
 #define CURSOR     24
 #define PAGE_WORDS 7
 
@@ -230,7 +230,8 @@ static void scan_next_node(struct list *list)
 static void pause(struct list *list)
 {
     rl_time now = list->task.loop->now;
-    rl_task_schedule(&list->task, rl_time_add_sat(now, rl_max(now - list->paged, PAUSE)));
+    rl_task_schedule(&list->task,
+                     rl_time_add_sat(now, rl_max(2 * (now - list->paged), PAUSE)));
 }
 
 /* Follows a page, or a key of it. */
