@@ -53,6 +53,14 @@ static int64_t now_ms(void)
     return at.tv_sec * INT64_C(1000) + at.tv_nsec / 1000000;
 }
 
+static void expect_right(bool right, const char *what)
+{
+    if (right)
+        return;
+    fprintf(stderr, "stress: %s\n", what);
+    oracle_fail();
+}
+
 /* It reads what a thread has given with a lock that it may have handed on since then. */
 static void note_span(const redlock_span *span, void *arg)
 {
@@ -214,14 +222,6 @@ static void *wait_to_the_last(void *arg)
         oracle_fail();
     }
     return NULL;
-}
-
-static void expect_right(bool right, const char *what)
-{
-    if (right)
-        return;
-    fprintf(stderr, "stress: %s\n", what);
-    oracle_fail();
 }
 
 /* A client is freed while one of its threads holds a lock and others wait for that. */
