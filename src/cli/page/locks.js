@@ -48,6 +48,7 @@ async function takeLocks() {
     .catch((error) => ({failed: error}));
   if (data.failed)
     return setText(byId("locks-count"), `The locks cannot be read: ${data.failed.message}`);
+  live.awaitsLocks = data.scanning && data.total === 0;
   const cells = data.locks.map((lock) => ({cells: lockCells(lock, data.at_ms)}));
   fill(byId("locks-table"), LOCK_HEADS, cells, sort);
   setText(byId("locks-count"), countText(data));
@@ -58,7 +59,8 @@ async function takeLocks() {
 }
 
 function beginLocks() {
-  const run = repeat(takeLocks, () => LOCKS_MS, onScreen("locks", () => run()));
+  const run = repeat(takeLocks, () => live.awaitsLocks ? FIRST_LOCKS_MS : LOCKS_MS,
+                     onScreen("locks", () => run()));
   const again = (offset) => {
     live.offset = Math.max(offset, 0);
     takeLocks();

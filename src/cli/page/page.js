@@ -2,6 +2,7 @@
 
 const given = JSON.parse(document.getElementById("data").textContent);
 const LATENCY_MS = 5000, LOCKS_MS = 2000, WHATIF_MS = 10000; // between two requests
+const FIRST_LOCKS_MS = 250; // while the first scan has found nothing yet
 const ANSWER_MS = 4000; // the monitor does not answer if it takes longer
 const RANGES = [[60, "minute"], [600, "10 minutes"], [3600, "hour"], [6 * 3600, "6 hours"],
                 [24 * 3600, "24 hours"]];
@@ -30,7 +31,7 @@ function showRun(data) {
 // --- live ---
 
 const live = {every: 1000, seconds: 600, lost: null, nodes: null, latency: null,
-              sort: {key: "key", desc: false}, offset: 0,
+              sort: {key: "key", desc: false}, offset: 0, awaitsLocks: false,
               rtt: new Map(), without: new Set(), size: null, quorum: null};
 
 async function ask(path, query = {}) {
