@@ -175,6 +175,15 @@ static void stop_command(struct run *run, int64_t valid_ms, redlock_code code)
     }
 }
 
+/* It was held since a little before `since_us`. */
+static bool is_held_longest(const struct run *run)
+{
+    const redlock_lease_options *lease = &run->cli->lease;
+    int64_t held_ms = (keeper_clock() - run->since_us) / 1000;
+    return lease->max_hold_ms > 0 &&
+           held_ms >= lease->max_hold_ms - lease->margin_ms - run->lead_ms;
+}
+
 /*
  * The lock is lost or about to expire: `valid_ms` is its remaining validity. The events are
  * printed last: if stderr blocks, the keeper still kills the command in time.
@@ -185,6 +194,8 @@ static void lose(struct run *run, int64_t valid_ms, redlock_code code)
     run->lost = true;
     if (!is_first)
         return;
+    if (code == REDLOCK_EXPIRED && is_held_longest(run)) /* the keeper was first */
+        code = REDLOCK_MAX_HOLD;
     if (run->stage == RUNNING || run->stage == ENDING)
         stop_command(run, valid_ms, code);
     run_tell_nodes(run);
