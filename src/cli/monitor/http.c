@@ -1,12 +1,12 @@
 #include "http.h"
 
+#include "io/queue.h"
 #include "listener.h"
 
 #include <event2/bufferevent.h>
 #include <event2/http.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

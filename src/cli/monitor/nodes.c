@@ -4,7 +4,7 @@
 
 #include "monitor.h"
 
-#define CHECK_MS  60000 /* from one check to the next, unless the votes change */
+#define CHECK_MS  60000 /* from one check to the next, unless a node comes or goes */
 #define HEALTH_MS 1000
 
 /* --- the check --- */
@@ -28,7 +28,7 @@ static void check(void *arg)
     struct monitor *monitor = arg;
     if (monitor->health.checking)
         return;
-    monitor->health.checked_votes = monitor->health.votes;
+    monitor->health.checked_links = monitor->health.links;
     monitor->health.checking =
         redlock_check(monitor->cli->client, 0, checked, monitor) == REDLOCK_OK;
 }
@@ -54,13 +54,19 @@ static void look(void *arg)
     struct monitor *monitor = arg;
     struct monitor_health *health = &monitor->health;
     bool was_healthy = health->began && !health->reason;
+    redlock_node_stats nodes[REDLOCK_NODES_MAX];
     redlock_stats stats;
     redlock_stats_init(&stats);
+    stats.nodes = nodes;
+    stats.room = REDLOCK_NODES_MAX;
     redlock_client_stats(monitor->cli->client, &stats);
     free(health->reason);
     health->reason = why_unhealthy(monitor, &stats);
     health->votes = stats.votes;
-    if (health->votes != health->checked_votes)
+    health->links = stats.votes;
+    for (size_t i = 0; i < stats.count; i++)
+        health->links += nodes[i].connected;
+    if (health->links != health->checked_links)
         check(monitor);
     if (!health->began || was_healthy != !health->reason)
         health->since_ms = cli_clock_us(CLOCK_REALTIME) / 1000;

@@ -2,6 +2,7 @@
 
 #include "bench/order_stats.h"
 
+#include <assert.h>
 #include <string.h>
 
 void whatif_init(struct whatif *whatif, unsigned n, unsigned quorum)
@@ -43,7 +44,9 @@ static int64_t shifted(const struct whatif *whatif, const struct cycle *cycle,
 static void add_nodes(const struct whatif *whatif, const struct history *history,
                       size_t first, size_t at, int64_t *latency)
 {
-    unsigned n = history->n, rounds = (whatif->nodes - n + n - 1) / n;
+    unsigned n = history->n;
+    assert(n > 0); /* a client has nodes */
+    unsigned rounds = (whatif->nodes - n + n - 1) / n;
     size_t count = history->count - first;
     struct cycle cycle;
     for (unsigned round = 1; round <= rounds; round++) {
