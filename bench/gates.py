@@ -17,7 +17,7 @@ from race import lab  # noqa: E402
 
 NODES = 5
 HOWS = ("async", "fenced")
-LAPS = 3  # a client reads the markers every 10 s: that falls into some laps
+LAPS = 5  # a client reads the markers every 10 s: that falls into some laps
 
 # Commands and bytes are exact. A process allocates a block or two of its own. Instructions
 # depend on the compiler. With several nodes they also depend on how many replies the client

@@ -89,7 +89,7 @@ class error : public std::runtime_error
 
 /*
  * What redlock.conf(5) and the environment set: see redlock_settings_read(). The options
- * may be changed in place: settings->options->label.
+ * may be changed in place: settings->options->label. One that was moved from has none.
  */
 class settings
 {

@@ -27,10 +27,11 @@ typedef struct redlock_settings {
 
 /*
  * Reads the settings. A variable overrides the file; a value that is overridden must be
- * possible, too. `file` is the configuration file. NULL: that of REDLOCK_CONFIG, otherwise
- * /etc/redlock.conf if it exists. `nodes`, if not NULL, overrides the list of nodes. If
- * the call fails, redlock_last_error() names the file and its line, or the variable, with
- * the value, but never a password; `ret_error`, if not NULL, is a copy of it.
+ * possible, too, but for the nodes. `file` is the configuration file. NULL or empty: that
+ * of REDLOCK_CONFIG, otherwise /etc/redlock.conf if it exists. `nodes`, if not NULL,
+ * overrides the list of nodes. If a value is refused, redlock_last_error() names it and its
+ * line of the file, or its variable, but never a password; `ret_error`, if not NULL, is a
+ * copy. A process that is setuid or alike reads no variable.
  * Errors: BAD_NODES (there are none, or more than REDLOCK_NODES_MAX), BAD_OPTION (also: the
  * file or the password file cannot be read), NO_MEMORY.
  */

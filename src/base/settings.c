@@ -2,6 +2,7 @@
 #include "redlock/settings.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,7 +225,7 @@ static redlock_code read_environment(struct reader *reader)
 {
     redlock_code code = REDLOCK_OK;
     for (size_t i = 0; i < SETTINGS && code == REDLOCK_OK; i++) {
-        const char *text = table[i].variable ? getenv(table[i].variable) : NULL;
+        const char *text = table[i].variable ? secure_getenv(table[i].variable) : NULL;
         union value value;
         char why[WHY];
         if (!text || text[0] == '\0' || reader->is_final[i])
@@ -258,6 +259,13 @@ static size_t find(const char *key)
     return i;
 }
 
+/* What may be the name of a setting: another line may be a URI, with a password. */
+static int name_len(const char *key)
+{
+    size_t len = strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.");
+    return (int)(len < SHOWN ? len : SHOWN);
+}
+
 /* A value that is overridden must be possible, too. */
 static redlock_code read_line(struct reader *reader, const char *file, unsigned number,
                               char *line)
@@ -274,7 +282,7 @@ static redlock_code read_line(struct reader *reader, const char *file, unsigned 
     if (i == SETTINGS)
         return fail(REDLOCK_REASON_MALFORMED,
                     "%s:%u: no setting \"%.*s\": redlock.conf(5) lists them", file, number,
-                    SHOWN, key);
+                    name_len(key), key);
     if (reader->line[i])
         return fail(REDLOCK_REASON_TWICE, "%s:%u: \"%s\" is already set in line %u", file,
                     number, key, reader->line[i]);
@@ -349,7 +357,7 @@ static redlock_code read_all(struct reader *reader, const char *file, const char
 {
     struct settings *made = reader->made;
     redlock_code code = REDLOCK_OK;
-    const char *named = file ? file : getenv("REDLOCK_CONFIG");
+    const char *named = file && file[0] ? file : secure_getenv("REDLOCK_CONFIG");
     bool is_named = named && named[0] != '\0';
     reader->is_final[NODES] = nodes != NULL;
     if (nodes)
@@ -364,7 +372,7 @@ static redlock_code read_all(struct reader *reader, const char *file, const char
         made->options.password_file = NULL;
     /* The file is read at each connection. If it cannot be read, report that once, here. */
     const char *secret = made->options.password_file;
-    if (secret && access(secret, R_OK) != 0)
+    if (secret && faccessat(AT_FDCWD, secret, R_OK, AT_EACCESS) != 0)
         return fail_file("password file ", secret);
     if (made->options.connect_timeout_ms < made->options.node_timeout_ms)
         made->options.connect_timeout_ms = made->options.node_timeout_ms;

@@ -141,6 +141,18 @@ def _(quorum):
             0, err=f"redlock: k: systemd could not be notified by {name}: .*{why}")
 
 
+@case("NOTIFY_SOCKET is full: the command runs, and the lock is extended meanwhile")
+def _(quorum):
+    name = lab.temporary("notify")
+    with notified(name), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                other.sendto(b"READY=1", name)
+        lab.redlock("run", "k", "true", env=on(quorum, NOTIFY_SOCKET=name)).expect(
+            0, err="systemd could not be notified by .*: Resource temporarily unavailable")
+
+
 @case("the keeper is killed before redlock sends it the command: one line that says so, 125")
 def _(quorum):
     out, fifo = lab.temporary("out"), lab.temporary("fifo")

@@ -116,7 +116,7 @@ Test(settings, which_file)
     const char *const cases[][3] = {
         {NULL, NULL, "unix:///default"},
         {NULL, "", "unix:///default"},
-        {"", "other", "unix:///default"},
+        {"", "other", "unix:///other"},
         {NULL, "other", "unix:///other"},
         {"default.conf", "other", "unix:///default"},
     };
@@ -170,6 +170,8 @@ Test(settings, lines_that_are_refused)
     line_refused("ttl\n", REDLOCK_REASON_MALFORMED, "other:1: the line is not key = value");
     line_refused("\n\npassword = hush\n", REDLOCK_REASON_MALFORMED,
                  "other:3: no setting \"password\": redlock.conf(5) lists them");
+    line_refused("redis://u:se=cret@b\n", REDLOCK_REASON_MALFORMED,
+                 "other:1: no setting \"redis\": redlock.conf(5) lists them");
     line_refused("ttl = 1s\nttl = 1s\n", REDLOCK_REASON_TWICE,
                  "other:2: \"ttl\" is already set in line 1");
     line_refused("ttl =\n", REDLOCK_REASON_EMPTY, "other:1: ttl: \"\" is empty");

@@ -85,7 +85,8 @@ static const struct {
 };
 
 /*
- * These servers have no users and no passwords: those of other nodes must not reach them.
+ * These servers have no users and no passwords: those of other nodes must not reach them,
+ * nor what else was set for other nodes.
  */
 static void local_start_command(struct local *local, const char *list)
 {
@@ -97,6 +98,9 @@ static void local_start_command(struct local *local, const char *list)
     size = child_add(text, size, "REDLOCK_PASSWORD");
     size = child_add(text, size, "REDLOCK_PASSWORD_FILE");
     size = child_add(text, size, "REDLOCK_CACERTDIR");
+    size = child_add(text, size, "REDLOCK_PREFIX");
+    size = child_add(text, size, "REDLOCK_TTL");
+    size = child_add(text, size, "REDLOCK_WAIT");
     for (int i = 0; i < TLS_FILES; i++)
         size = local->servers->tls
                    ? child_add(text, size, "%s=%s/%s", tls_files[i].variable,

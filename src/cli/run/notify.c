@@ -9,13 +9,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SEND_S 1 /* systemd may be late, but must not delay the extension of the lock */
-
-/* False, with errno. */
+/* Never waits, because the lock must be extended meanwhile. False, with errno. */
 static bool send_ready(const char *name)
 {
     static const char text[] = "READY=1";
-    const struct timeval most = {.tv_sec = SEND_S};
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     size_t len = strlen(name);
     errno = len < sizeof(to.sun_path) ? EAFNOSUPPORT : ENAMETOOLONG;
@@ -27,9 +24,9 @@ static bool send_ready(const char *name)
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return false;
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most));
-    bool sent = sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&to,
-                       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) > 0;
+    bool sent =
+        sendto(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&to,
+               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) > 0;
     int error = errno;
     close(fd);
     errno = error;
