@@ -372,12 +372,16 @@ RL_RARE void rl_telemetry_closed(redlock_lease *lease)
 RL_RARE void rl_hand_over_to(redlock_lease *lease, void *user)
 {
     const struct rl_attempt *attempt = lease->attempt;
-    bool has_span = attempt && attempt->held_since != 0 && is_traced(attempt);
+    struct rl_loop *loop = lease->first.task.loop;
+    bool has_span = attempt && attempt->held_since != 0 && is_traced(attempt) &&
+                    rl_loop_call(loop) == REDLOCK_OK;
     if (has_span)
         add_hold_ends(lease, REDLOCK_OK);
     lease->user = user;
-    if (has_span)
-        add_hold_begins(lease);
+    if (!has_span)
+        return;
+    add_hold_begins(lease);
+    rl_loop_return(loop);
 }
 
 /* --- waiting --- */

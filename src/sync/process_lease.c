@@ -623,6 +623,7 @@ static void acquire(struct rl_key *key, struct rl_key_waiter *waiter)
 
 static bool begin_operation(struct rl_process_lease *lease)
 {
+    tell_heirs(lease); /* the operation is the last one's */
     switch (lease->state) {
     case RL_PROCESS_LEASE_ACQUIRING: redlock_cancel(lease->handle); return true;
     case RL_PROCESS_LEASE_HANDING_OFF:

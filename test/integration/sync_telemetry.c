@@ -73,6 +73,8 @@ struct book {
     atomic_uint events, spans, begun;
     atomic_int code; /* of a call inside */
     atomic_bool is_wrong;
+    atomic_uint pauses_after; /* so many spans; 0: never */
+    atomic_llong hold_us;     /* of the last hold that ended */
     uint64_t lease;
     char text[512];
 };
@@ -144,12 +146,22 @@ static void note_owner(const redlock_span *span, void *arg)
     snprintf(book->text + strlen(book->text), sizeof(book->text) - strlen(book->text),
              "%c%s %s ", span->ended ? '-' : '+', span->operation,
              (const char *)span->user);
+    if (span->ended && strcmp(span->operation, "hold") == 0)
+        book->hold_us = (long long)span->duration_us;
     atomic_fetch_add(&book->spans, 1);
+    while (book->pauses_after == book->spans)
+        usleep(500);
 }
 
-/* Each owner's hold is a span of its own, also if threads hand the lock on. */
+#define HELD_MS 100
+
+/*
+ * Each owner's hold is a span of its own, also if threads hand the lock on. It ends when
+ * the owner unlocks, also if the nodes send nothing.
+ */
 Test(sync_telemetry, spans_of_owners)
 {
+    static const unsigned told[3] = {5, 9, 12}; /* spans when each of them has unlocked */
     struct sync_quorum c;
     static struct book book;
     struct worker worker[3];
@@ -174,7 +186,10 @@ Test(sync_telemetry, spans_of_owners)
         cr_assert_eq(redlock_hold_number(worker[i].hold), 1);
         if (i == 1)
             cr_assert_eq(worker_done(&worker[i], job_extend), REDLOCK_OK);
+        sync_quorum_run_for(HELD_MS);
         cr_assert_eq(worker_done(&worker[i], job_unlock), REDLOCK_OK);
+        SYNC_QUORUM_UNTIL(book.spans >= told[i]);
+        cr_assert_geq(book.hold_us, (HELD_MS - 1) * 1000, "%u: %lld us", i, book.hold_us);
     }
     for (unsigned i = 0; i < 3; i++)
         worker_end(&worker[i]);
@@ -185,6 +200,48 @@ Test(sync_telemetry, spans_of_owners)
                      "+hold three +release three -hold three -release three ");
     cr_assert_eq(book.lease, 1);
     cr_assert_not(book.is_wrong);
+    sync_quorum_close(&c);
+}
+
+/* The heir releases before the loop owner knows of it, and a job of the key is due before.
+ */
+Test(sync_telemetry, heir_that_releases_at_once)
+{
+    struct sync_quorum c;
+    static struct book book;
+    struct worker one, two, three;
+    redlock_options options = sync_quorum_options();
+    redlock_lock_options lock = sync_quorum_lock_options();
+    redlock_sync *sync;
+    options.trace = note_owner;
+    options.trace_arg = &book;
+    sync_quorum_open(&c, 3);
+    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &options, &sync, NULL), REDLOCK_OK);
+    lock.user = "one";
+    worker_start_holding(&one, sync, "k", &lock);
+    lock.user = "two";
+    worker_start_waiting(&two, sync, "k", &lock);
+    cr_assert_eq(redlock_stop_new(sync, &lock.stop), REDLOCK_OK);
+    worker_start_waiting(&three, sync, "k", &lock);
+    SYNC_QUORUM_UNTIL(sync_quorum_loop_owner(sync) == SYNC_QUORUM_CLIENT);
+    book.pauses_after = 5; /* the client's thread, which has the loop */
+    cr_assert_eq(worker_done(&one, job_extend), REDLOCK_OK);
+    SYNC_QUORUM_UNTIL(book.spans == 5);
+    redlock_stop_all(lock.stop);
+    cr_assert_eq(worker_await(&three), REDLOCK_CANCELLED);
+    cr_assert_eq(worker_done(&one, job_unlock), REDLOCK_OK);
+    cr_assert_eq(worker_await(&two), REDLOCK_OK);
+    cr_assert_eq(worker_done(&two, job_unlock), REDLOCK_OK);
+    book.pauses_after = 0;
+    worker_end(&one);
+    worker_end(&two);
+    worker_end(&three);
+    redlock_stop_free(lock.stop);
+    redlock_sync_free(sync);
+    cr_assert_str_eq(book.text,
+                     "+acquire one +hold one -acquire one +extend one "
+                     "-extend one -hold one +hold two "
+                     "+release two -hold two -release two ");
     sync_quorum_close(&c);
 }
 
