@@ -19,7 +19,9 @@ def on_span(span: redlock_quorum.Span) -> None:
             f"redlock {span.operation}", kind=trace.SpanKind.CLIENT,
             attributes={"redlock.key": span.key.decode(errors="replace")})
         return
-    mine = begun.pop(name)
+    mine = begun.pop(name, None)
+    if not mine:  # its begin was dropped
+        return
     mine.set_attributes({"redlock.code": span.code, "redlock.attempts": span.attempts})
     if span.code not in ("OK", "CANCELLED"):
         mine.set_status(trace.StatusCode.ERROR, span.code)

@@ -1,7 +1,6 @@
 """Spans, for a tracer: C gives back a number, and it stands for the context of a caller."""
 from __future__ import annotations
 
-import collections
 import contextvars
 import dataclasses
 import itertools
@@ -45,8 +44,8 @@ class Caller:
         return argument(self.number)
 
 
-# Callers whose operation may have ended before its spans were reported. C drops more than that.
-_RECENT = 4096
+# How many later acquires may begin before the first span of a caller is reported.
+_RECENT = 256
 
 
 class Spans:
@@ -55,16 +54,18 @@ class Spans:
     def __init__(self, on_span: OnSpan) -> None:
         self._on_span = on_span
         self._numbers = itertools.count(1)
-        # A caller is kept by its hold, by its spans that have not ended, and for a while.
+        # A caller is kept by its hold, and by its spans that have not ended: one begins before
+        # the last one ends. Until the first begin, or if there is none, it is a recent one.
         self._callers: weakref.WeakValueDictionary[int, Caller] = weakref.WeakValueDictionary()
         self._begun: dict[tuple[int, str], Caller] = {}
-        self._recent: collections.deque[Caller] = collections.deque(maxlen=_RECENT)
+        self._recent: dict[int, Caller] = {}
         self.number = _all.add(self)
 
     def capture(self) -> Caller:
         caller = Caller(next(self._numbers))
         self._callers[caller.number] = caller
-        self._recent.append(caller)
+        self._recent[caller.number] = caller
+        self._recent.pop(caller.number - _RECENT, None)
         return caller
 
     def set_options(self, options: Any) -> None:
@@ -82,6 +83,7 @@ class Spans:
             self._begun.pop(name, None)
         elif caller:
             self._begun[name] = caller
+            self._recent.pop(number, None)
         if caller:
             caller.context.run(self._on_span, span)
         else:

@@ -1,7 +1,10 @@
 """on_span: each span begins and ends, in the context of the caller that acquired the lock."""
 import asyncio
 import contextvars
+import gc
 import threading
+import time
+import weakref
 
 import lab
 import pytest
@@ -74,6 +77,26 @@ def test_a_thread_that_waits(quorum):
     for request in "first", "second", "main":
         assert "+hold" in book.of(request) and "-hold OK" in book.of(request)
     assert not book.of("none")
+
+
+def test_contexts_are_freed(quorum):
+    """While the client lives."""
+    class Request:
+        pass
+
+    def work():
+        request = Request()
+        contexts.append(weakref.ref(request))
+        in_request(request, lambda: client.lock("k").acquire().release())
+    contexts = []
+    with rq.Client(quorum.uris, PATIENT, on_span=lambda span: None) as client:
+        for _ in range(3):
+            work()
+        end = time.monotonic() + lab.STATE_SECONDS
+        while any(context() for context in contexts):
+            assert time.monotonic() < end
+            gc.collect()
+            time.sleep(0.01)
 
 
 def test_how_it_ends(quorum):
