@@ -322,6 +322,9 @@ def _(quorum):
             equal(ask(Connection(monitor.path), "GET", "/metrics", {"Host": host})[0], status, host)
         for line in ("//127.0.0.1/metrics", "http://127.0.0.1/metrics", "//localhost/metrics"):
             matches(send(monitor, f"GET {line} HTTP/1.1\r\nHost: evil.example\r\n\r\n"), "403", line)
+        other = {"Host": "localhost", "Sec-Fetch-Site": "cross-site"}
+        for path, status in (("/", 200), ("/api/whatif", 403), ("/api/locks", 403)):
+            equal(ask(Connection(monitor.path), "GET", path, other)[0], status, path)
         matches(send(monitor, "GET /metrics HTTP/1.0\r\n\r\n"), "200", "no Host")
         matches(send(monitor, f"GET /metrics HTTP/1.1\r\nX: {'x' * 9000}\r\n\r\n"), "400|431", "huge")
         matches(send(monitor, f"POST / HTTP/1.1\r\nContent-Length: 9999\r\n\r\n{'x' * 9999}"),

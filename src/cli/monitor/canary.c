@@ -125,11 +125,13 @@ const char *canary_key(const struct canary *canary)
 
 const char *canary_failure(const struct canary *canary)
 {
-    int64_t silent_us = cli_clock_us(CLOCK_MONOTONIC) - canary->ended_us;
+    int64_t now = cli_clock_us(CLOCK_MONOTONIC);
+    int64_t since_us = canary_is_busy(canary) ? canary->begun_us : canary->ended_us;
+    if (!is_pausing(canary, now) &&
+        now - since_us > (3 * canary->every_ms + OVERDUE_MS) * 1000)
+        return "no cycle of the canary has ended in time";
     if (canary->code == REDLOCK_DENIED || canary->code == REDLOCK_TAKEN)
         return NULL;
-    if (silent_us > (3 * canary->every_ms + OVERDUE_MS) * 1000)
-        return "no cycle of the canary has ended in time";
     return canary->why;
 }
 

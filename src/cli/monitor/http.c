@@ -122,6 +122,15 @@ static bool is_our_name(const struct http *http, const char *name, size_t len)
             evutil_ascii_strncasecmp(name, http->host, len) == 0);
 }
 
+/* It could make the monitor work, though not read the answer. It may have a link to us. */
+static bool is_of_other_site(struct evhttp_request *request)
+{
+    const char *site =
+        evhttp_find_header(evhttp_request_get_input_headers(request), "Sec-Fetch-Site");
+    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(request));
+    return site && strcmp(site, "cross-site") == 0 && path && strcmp(path, "/") != 0;
+}
+
 /*
  * A page of another site must not read this one by a name that it lets point here (DNS
  * rebinding). A browser always sends the name; no such page has an address as its name. A
@@ -133,7 +142,8 @@ static bool is_for_us(const struct http *http, struct evhttp_request *request)
         evhttp_find_header(evhttp_request_get_input_headers(request), "Host");
     struct sockaddr_storage address;
     int len = sizeof(address);
-    if (evhttp_uri_get_host(evhttp_request_get_evhttp_uri(request)))
+    if (evhttp_uri_get_host(evhttp_request_get_evhttp_uri(request)) ||
+        is_of_other_site(request))
         return false;
     return !host || is_our_name(http, host, strcspn(host, ":")) ||
            evutil_parse_sockaddr_port(host, (struct sockaddr *)&address, &len) == 0;
@@ -173,6 +183,7 @@ static void reply(struct evhttp_request *request, int status,
                       route && route->policy ? route->policy : NO_POLICY);
     evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
     evhttp_add_header(headers, "Referrer-Policy", "no-referrer");
+    evhttp_add_header(headers, "Cross-Origin-Resource-Policy", "same-origin");
     if (status == 405)
         evhttp_add_header(headers, "Allow", "GET, HEAD");
     if (evhttp_request_get_command(request) == EVHTTP_REQ_HEAD)

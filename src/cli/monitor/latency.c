@@ -27,7 +27,7 @@ static int64_t read_seconds(const struct monitor *monitor, const struct evkeyval
     return (int64_t)(seconds < kept ? seconds : kept);
 }
 
-static const char wrong_seconds[] = "for is a number of seconds";
+static const char wrong_seconds[] = "for is a number of seconds, from 1";
 
 /* --- /api/latency --- */
 

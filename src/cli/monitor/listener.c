@@ -44,14 +44,18 @@ static void bind_to(struct listener *listener, const struct cli *cli, const char
 
 /* --- a unix socket --- */
 
-static bool is_in_use(const struct sockaddr_un *address)
+static bool is_in_use(const char *where, const struct sockaddr_un *address)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool connected =
-        fd >= 0 && (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
-                    errno != ECONNREFUSED);
+    if (fd < 0)
+        fail(where, strerror(errno));
+    bool is_connected =
+        connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0;
+    if (!is_connected && errno != ECONNREFUSED && errno != EAGAIN)
+        fail(where, strerror(errno));
+    bool is_full = !is_connected && errno == EAGAIN;
     close(fd);
-    return connected;
+    return is_connected || is_full;
 }
 
 /* Removes the socket of a process that has ended, and nothing else. */
@@ -62,7 +66,7 @@ static void remove_old(const char *where, const struct sockaddr_un *address)
         return;
     if (!S_ISSOCK(found.st_mode))
         fail(where, "the file exists, and is no socket");
-    if (is_in_use(address))
+    if (is_in_use(where, address))
         fail(where, "another process uses it");
     if (unlink(address->sun_path) != 0)
         fail(where, strerror(errno));
@@ -99,7 +103,7 @@ static struct addrinfo *look_up(const char *where)
         colon[-1] = '\0';
         begin++;
     }
-    if (strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
+    if (strspn(colon + 1, "0123456789") != strlen(colon + 1) || strlen(colon + 1) > 5 ||
         atol(colon + 1) > UINT16_MAX)
         fail(where, "the port is a number up to 65535");
     int code = getaddrinfo(begin, colon + 1, &wanted, &found);

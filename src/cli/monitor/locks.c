@@ -11,6 +11,7 @@
 #define REST_TIMES     15     /* the pause after a scan: so many times as long as it took */
 #define REST_LEAST_US  1000000
 #define REST_SCRAPE_US 15000000 /* before a scan that only /metrics wants */
+#define REST_FAILED_US 5000000  /* at most, after a scan that failed */
 #define LIMIT          100
 #define LIMIT_MAX      1000
 #define ANSWER_MAX     250000 /* bytes: somebody may ask, and not read */
@@ -21,8 +22,9 @@ struct monitor_locks {
     struct locks_view view;
     bool scans, has_scanned;
     bool is_truncated, next_is_truncated;
-    int64_t began_us, took_us, ended_us; /* of the last scan that ended */
-    int64_t scanned_us;                  /* the end of the last one that did not fail */
+    int64_t began_us, lasted_us, ended_us; /* of the last scan that ended */
+    int64_t took_us;                       /* the last one that did not fail */
+    int64_t scanned_us;                    /* the end of the last one that did not fail */
     int64_t grown_us, growing_us; /* when a part was shown last, and what that took */
     char *error;                  /* why the last one failed; or NULL */
 };
@@ -71,7 +73,7 @@ static void end_scan(struct monitor_locks *locks, redlock_code code)
 {
     locks->scans = false;
     locks->ended_us = cli_clock_us(CLOCK_MONOTONIC);
-    locks->took_us = locks->ended_us - locks->began_us;
+    locks->lasted_us = locks->ended_us - locks->began_us;
     free(locks->error);
     locks->error = error_of(locks, code);
     if (code == REDLOCK_OK || !locks->has_scanned)
@@ -80,6 +82,7 @@ static void end_scan(struct monitor_locks *locks, redlock_code code)
     if (code == REDLOCK_OK) {
         locks->has_scanned = true;
         locks->scanned_us = locks->ended_us;
+        locks->took_us = locks->lasted_us;
     }
 }
 
@@ -105,8 +108,11 @@ static void found(redlock_client *client, const redlock_listed *listed, void *ar
 static void want_scan(struct monitor_locks *locks, int64_t rest_us)
 {
     int64_t now_us = cli_clock_us(CLOCK_MONOTONIC);
-    if (rest_us < REST_TIMES * locks->took_us)
-        rest_us = REST_TIMES * locks->took_us;
+    int64_t pause_us = REST_TIMES * locks->lasted_us;
+    if (locks->error && pause_us > REST_FAILED_US)
+        pause_us = REST_FAILED_US;
+    if (rest_us < pause_us)
+        rest_us = pause_us;
     if (locks->scans || (locks->ended_us > 0 && now_us - locks->ended_us < rest_us))
         return;
     locks->began_us = now_us;

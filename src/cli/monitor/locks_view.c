@@ -24,12 +24,24 @@ static void add_locks(struct locks_prefix *to, const struct locks_prefix *prefix
         to->in_state[i] += prefix->in_state[i];
 }
 
+/* Bytes that are no UTF-8 are shown in the form of a text, which may be another prefix. */
+static bool is_text(const struct locks_prefix *prefix)
+{
+    json_t *text = json_stringn(prefix->text, prefix->len);
+    json_decref(text);
+    return text != NULL;
+}
+
 /* Keeps those that have the most locks; the rest becomes `other`. */
 static void add_prefix(struct locks_view *view, const struct locks_prefix *prefix)
 {
     struct locks_prefix *least = &view->prefix[0];
     if (prefix->locks == 0)
         return;
+    if (!is_text(prefix)) {
+        add_locks(&view->other, prefix);
+        return;
+    }
     if (view->prefixes < LOCKS_PREFIXES) {
         view->prefix[view->prefixes++] = *prefix;
         return;

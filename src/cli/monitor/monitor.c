@@ -112,6 +112,7 @@ int cli_monitor(struct cli *cli, int argc, char **argv)
     cli_signals_end(&signals);
     canary_end(&monitor.canary);
     cli_disconnect(cli);
+    monitor_health_free(&monitor); /* a check may have ended in the drain */
     monitor_locks_free(monitor.locks);
     return CLI_OK;
 }

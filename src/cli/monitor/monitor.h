@@ -44,6 +44,7 @@ struct monitor {
 /* nodes.c: /api/nodes and /healthz. */
 void monitor_health_begin(struct monitor *monitor);
 void monitor_health_end(struct monitor *monitor);
+void monitor_health_free(struct monitor *monitor); /* when the client was freed */
 int monitor_api_nodes(void *arg, const struct evkeyvalq *query, struct evbuffer *body);
 int monitor_healthz(void *arg, const struct evkeyvalq *query, struct evbuffer *body);
 

@@ -94,6 +94,10 @@ void monitor_health_end(struct monitor *monitor)
 {
     cli_timer_end(&monitor->health.check);
     cli_timer_end(&monitor->health.look);
+}
+
+void monitor_health_free(struct monitor *monitor)
+{
     json_decref(monitor->health.checked);
     free(monitor->health.reason);
 }
