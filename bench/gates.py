@@ -22,9 +22,10 @@ LAPS = 5  # a client reads the markers every 10 s: that falls into some laps
 # Commands and bytes are exact. A process allocates a block or two of its own. Instructions
 # depend on the compiler. With several nodes they also depend on how many replies the client
 # finds ready at once, which load moves by a tenth. Two runs on one node differ by 1 %, so the
-# least of LAPS counts.
+# least of LAPS counts. On an idle machine the client waits more often: 60 to 80 more than
+# beside load.
 BOUNDS = {
-    "async_instructions": 8350, "fenced_instructions": 14000,
+    "async_instructions": 8400, "fenced_instructions": 14000,
     "async_allocations": 1.1, "fenced_allocations": 1.1,
     "async_commands": 5, "fenced_commands": 12,
     "async_bytes": 257, "fenced_bytes": 541,
