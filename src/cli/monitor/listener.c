@@ -128,7 +128,7 @@ static bool is_loopback(const struct sockaddr *address)
 /* The kernel may have chosen the port. */
 static char *place_of(evutil_socket_t fd)
 {
-    struct sockaddr_storage own;
+    struct sockaddr_storage own = {0};
     socklen_t len = sizeof(own);
     char host[NI_MAXHOST], port[NI_MAXSERV];
     if (getsockname(fd, (struct sockaddr *)&own, &len) != 0 ||
