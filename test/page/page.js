@@ -246,6 +246,64 @@ async function checkLocks(page) {
   await shows(page, "#locks-count", new RegExp(`of ${count} locks`));
 }
 
+// The answers are cut as those with long keys are, and one of them comes late.
+async function checkLocksCut(page) {
+  await page.evaluate(() => {
+    const real = window.fetch;
+    window.late = new Promise((resolve) => window.release = resolve);
+    window.unstub = () => window.fetch = real;
+    window.fetch = async (url, ...more) => {
+      const answer = await real(url, ...more), data = await answer.json();
+      if (url.includes("api/locks")) {
+        data.locks.length = Math.min(data.locks.length, 50);
+        if (url.includes("filter=job%3A00"))
+          await window.late;
+      }
+      return {ok: answer.ok, json: async () => data};
+    };
+  });
+  const count = LOCKS + 4;
+  const shown = (from, until) => shows(page, "#locks-count", new RegExp(`^${from}–${until} of ${count}`));
+  await shown(1, 50);
+  await page.click("#after");
+  await shown(51, 100);
+  await page.click("#after");
+  await shown(101, count);
+  check(await page.$eval("#after", (button) => button.disabled), "a cut page: no row is left out");
+  await page.click("#before");
+  await shown(51, 100);
+  await page.click("#before");
+  await shown(1, 50);
+  check(await page.$eval("#before", (button) => button.disabled), "and back");
+  const filter = (words) => page.$eval("#filter", (input, value) => {
+    input.value = value;
+    input.dispatchEvent(new Event("input"));
+  }, words);
+  await filter("job:00");
+  await filter("report");
+  await shows(page, "#locks-count", /1–1 of 1 lock /);
+  await page.evaluate(() => {
+    window.release();
+    return new Promise((resolve) => setTimeout(resolve, 100)); // the repeated request is later
+  });
+  check(/1–1 of 1 lock /.test(await text(page, "#locks-count")), "an older answer is not shown after a newer one");
+  await page.evaluate(() => window.unstub());
+  await filter("");
+  await shows(page, "#locks-count", new RegExp(`of ${count} locks`));
+}
+
+async function checkTimes(browser, page) {
+  const [today, before] = await page.evaluate(() => [clock(Date.now()), clock(Date.now() - 48 * 3600000)]);
+  check(/^[\d:]{8}$/.test(today) && /^\d{4}-\d\d-\d\d [\d:]{8}$/.test(before), "a time of another day has its date", before);
+  check(/^\d{4}-\d\d-\d\dT.*Z$/.test(await page.$eval("#locks-table td:nth-child(5)", ({title}) => title)), "and a title");
+  const {monitor, url} = await startMonitor("--keep", "1m");
+  const short = await open(browser, url);
+  await waitFor("ranges", () => short.$eval("#range", (select) => select.options.length > 0));
+  check(await short.evaluate(() => live.seconds) === 60, "what is not kept is not asked for");
+  await short.close();
+  monitor.kill();
+}
+
 async function checkHidden(page) {
   let requests = 0;
   await page.evaluate(() => {
@@ -387,6 +445,9 @@ async function main() {
     await shows(page, "#verdict", /all 5 nodes vote/);
     await shows(page, "#measured", /acquire/);
     await checkLocks(page);
+    await checkLocksCut(page);
+    await checkTimes(browser, page);
+    await page.bringToFront();
     await checkWhatIf(page);
     await noViolation(page, "light");
     const dark = await open(browser, url, {scheme: "dark"});

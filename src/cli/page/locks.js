@@ -1,6 +1,6 @@
 // The locks, live.
 
-const PAGE = 100; // rows of locks
+const PAGE = 100; // rows of locks, at most: the monitor cuts a page of long ones
 
 const LOCK_HEADS = [["Key", "", "key"], ["Kind", "", "kind"], ["State", "", "state"],
                     ["Holder", "", "holder"], ["Since", "", "since"],
@@ -15,7 +15,7 @@ function lockCells(lock, now) {
   const remaining = lock.remaining_ms === null ? null : lock.remaining_ms + lock.seen_ms - now;
   return [lock.keys?.join(" and ") ?? lock.key, kindOf(lock),
           [lock.state === "held" ? "" : "warn", lock.state],
-          lock.holder ?? "–", clock(lock.since_ms), lasting(remaining),
+          lock.holder ?? "–", ["", clock(lock.since_ms), "", iso(lock.since_ms)], lasting(remaining),
           lock.fence === null ? "" : String(lock.fence), lock.waiting ? number(lock.waiting) : ""];
 }
 
@@ -43,9 +43,10 @@ function showPrefixes(prefixes) {
 
 async function takeLocks() {
   const {sort, offset} = live;
-  const data = await ask("locks", {sort: sort.key, desc: sort.desc ? 1 : 0,
-    filter: byId("filter").value, prefix: byId("prefix").value, offset, limit: PAGE})
-    .catch((error) => ({failed: error}));
+  const data = await askLast("locks", {sort: sort.key, desc: sort.desc ? 1 : 0,
+    filter: byId("filter").value, prefix: byId("prefix").value, offset, limit: PAGE});
+  if (!data)
+    return;
   if (data.failed)
     return setText(byId("locks-count"), `The locks cannot be read: ${data.failed.message}`);
   live.awaitsLocks = data.scanning && data.total === 0;
@@ -53,29 +54,33 @@ async function takeLocks() {
   fill(byId("locks-table"), LOCK_HEADS, cells, sort);
   setText(byId("locks-count"), countText(data));
   showPrefixes(data.prefixes);
+  live.next = offset + data.locks.length;
   byId("before").disabled = offset === 0;
-  byId("after").disabled = offset + PAGE >= data.matched;
-  byId("before").parentElement.hidden = data.matched <= PAGE && offset === 0;
+  byId("after").disabled = live.next >= data.matched;
+  byId("before").parentElement.hidden = byId("before").disabled && byId("after").disabled;
 }
 
 function beginLocks() {
   const run = repeat(takeLocks, () => live.awaitsLocks ? FIRST_LOCKS_MS : LOCKS_MS,
                      onScreen("locks", () => run()));
-  const again = (offset) => {
-    live.offset = Math.max(offset, 0);
+  const show = (offset, earlier) => {
+    Object.assign(live, {offset, earlier, next: offset}); // until the answer says where it ends
     takeLocks();
   };
+  const again = () => show(0, []);
   fill(byId("locks-table"), LOCK_HEADS, [], live.sort);
   byId("locks-table").tHead.addEventListener("click", (event) => {
     const key = event.target.closest("th")?.dataset.key;
     if (event.target.tagName !== "BUTTON")
       return;
     live.sort = {key, desc: live.sort.key === key && !live.sort.desc};
-    again(0);
+    again();
   });
   byId("locks-form").addEventListener("submit", (event) => event.preventDefault());
-  byId("filter").addEventListener("input", () => again(0));
-  byId("prefix").addEventListener("change", () => again(0));
-  byId("before").addEventListener("click", () => again(live.offset - PAGE));
-  byId("after").addEventListener("click", () => again(live.offset + PAGE));
+  byId("filter").addEventListener("input", again);
+  byId("prefix").addEventListener("change", again);
+  byId("before").addEventListener("click", () =>
+    show(live.earlier.at(-1) ?? 0, live.earlier.slice(0, -1)));
+  byId("after").addEventListener("click", () =>
+    live.next > live.offset && show(live.next, [...live.earlier, live.offset]));
 }

@@ -31,7 +31,7 @@ function showRun(data) {
 // --- live ---
 
 const live = {every: 1000, seconds: 600, lost: null, nodes: null, latency: null,
-              sort: {key: "key", desc: false}, offset: 0, awaitsLocks: false,
+              sort: {key: "key", desc: false}, offset: 0, next: 0, earlier: [], awaitsLocks: false,
               rtt: new Map(), without: new Set(), size: null, quorum: null};
 
 async function ask(path, query = {}) {
@@ -41,6 +41,17 @@ async function ask(path, query = {}) {
   if (!answer.ok)
     throw Error(object.error ?? answer.statusText);
   return object;
+}
+
+const asked = new Map(); // how often, by path
+
+// As ask(), but {failed: error}, and null if the path was asked again meanwhile: what is older must
+// not be shown after what is newer.
+async function askLast(path, query) {
+  const mine = (asked.get(path) ?? 0) + 1;
+  asked.set(path, mine);
+  const data = await ask(path, query).catch((error) => ({failed: error}));
+  return asked.get(path) === mine ? data : null;
 }
 
 // Calls `once` now and each `every()` ms after its end, but not while the page is hidden or `when`
@@ -84,6 +95,7 @@ function showVerdict({nodes, votes, quorum, healthy, reason, since_ms: since}) {
     votes < quorum ? "No quorum" : "No lock can be taken";
   setText(verdict, healthy ? `A quorum is fit: ${votesText}` :
     `${bad} since ${clock(since)}: ${votesText}${reason ? `. ${reason}` : ""}`);
+  verdict.title = healthy ? "" : iso(since);
   verdict.className = healthy ? all ? "good" : "warn" : "bad";
   document.title = `${healthy ? all ? "●" : "▲" : "✕"} ${votes}/${nodes.length} redlock`;
 }
@@ -98,6 +110,7 @@ function showCanary({canary, every_ms: every}) {
 function showLost(isLost) {
   live.lost = isLost ? live.lost ?? Date.now() : null;
   byId("lost").hidden = !isLost;
+  byId("lost").title = isLost ? iso(live.lost) : "";
   setText(byId("lost"), isLost ? `The monitor does not answer since ${clock(live.lost)}. ` +
     "What is shown is older. The page asks again." : "");
 }
@@ -115,6 +128,7 @@ async function takeNodes() {
   showRanges(data.keep_ms);
   showControls(data);
   setText(byId("age"), `${clock(data.at_ms)} · ${data.version}`);
+  byId("age").title = iso(data.at_ms);
 }
 
 function showRanges(keep) {
@@ -124,11 +138,12 @@ function showRanges(keep) {
   for (const [seconds, text] of RANGES)
     if (seconds * 1000 <= keep || seconds === RANGES[0][0])
       select.append(h("option", {value: seconds, selected: seconds === live.seconds}, text));
+  live.seconds = +select.value; // less is kept than is asked for
 }
 
 async function takeLatency() {
-  const data = await ask("latency", {for: live.seconds}).catch(() => null);
-  if (!data)
+  const data = await askLast("latency", {for: live.seconds});
+  if (!data || data.failed)
     return;
   const {timeline} = live.latency = data;
   const begun = timeline.slots.findIndex((slot) => slot.count + slot.failed > 0);

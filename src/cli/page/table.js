@@ -5,7 +5,10 @@ const byId = (id) => document.getElementById(id);
 // --- texts ---
 
 const number = (n) => n === null || n === undefined ? "–" : n.toLocaleString("en-US");
-const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");
+const timeOfDay = (ms) => new Date(ms).toLocaleTimeString("en-GB");
+const day = (ms) => new Date(ms).toLocaleDateString("sv-SE"); // YYYY-MM-DD
+const clock = (ms) => (day(ms) === day(Date.now()) ? "" : `${day(ms)} `) + timeOfDay(ms);
+const iso = (ms) => new Date(ms).toISOString();
 const plural = (n, one) => `${number(n)} ${one}${n === 1 ? "" : "s"}`;
 
 function percent(share) {
@@ -43,7 +46,7 @@ function namesOf(nodes) {
 }
 const lookOf = (i) => `n${i % 8}${i >= 8 ? " more" : ""}`;
 
-// --- tables: cells are texts, [class, text, small text], or elements ---
+// --- tables: cells are texts, [class, text, small text, title], or elements ---
 
 function setText(element, text) {
   if (element.textContent !== text)
@@ -51,7 +54,7 @@ function setText(element, text) {
 }
 
 function setCell(cell, spec, head) {
-  const [look, text, small] = Array.isArray(spec) ? spec : ["", spec];
+  const [look, text, small, title = ""] = Array.isArray(spec) ? spec : ["", spec];
   if (spec instanceof Element) {
     if (spec.parentNode !== cell)
       cell.replaceChildren(spec);
@@ -63,6 +66,8 @@ function setCell(cell, spec, head) {
   }
   if (cell.className !== look)
     cell.className = look;
+  if (cell.title !== title)
+    cell.title = title;
   if (cell.tagName === "TD")
     cell.dataset.head = head;
 }
@@ -137,7 +142,7 @@ function timeOf(data) {
     const step = 1000 * (seconds.find((s) => (until - from) / (s * 1000) <= count) ?? 86400);
     const found = [];
     for (let ms = Math.ceil((from - shift) / step) * step + shift; ms <= until; ms += step)
-      found.push([ms, step < 60000 ? clock(ms) : clock(ms).slice(0, 5)]);
+      found.push([ms, step < 60000 ? timeOfDay(ms) : timeOfDay(ms).slice(0, 5)]);
     return found;
   };
   return {from, until, ticks, at: (i) => from + i * interval,

@@ -139,9 +139,11 @@ async function takeWhatIf() {
     return;
   const count = live.nodes.nodes.length;
   const rtts = Array.from({length: count}, (_, i) => live.rtt.get(i) ?? "");
-  const data = await ask("whatif", {for: live.seconds, nodes: live.size, quorum: live.quorum,
+  const data = await askLast("whatif", {for: live.seconds, nodes: live.size, quorum: live.quorum,
     without: [...live.without].sort().join(),
-    rtt: live.rtt.size ? rtts.join() : ""}).catch((error) => ({failed: error}));
+    rtt: live.rtt.size ? rtts.join() : ""});
+  if (!data)
+    return;
   if (data.failed)
     return setText(byId("answer"), `No answer: ${data.failed.message}`);
   if (live.latency)
