@@ -128,6 +128,16 @@ Test(admission_recover, lifts_no_node_while_a_node_is_missing)
     }
 }
 
+/* Until all five nodes have attested the first member. */
+static void attest_by_all(struct stores *stores, struct agent *agent)
+{
+    while (agent->membership.member[0].watch.witnesses != 31) {
+        for (rl_node_set out = agent_next_command(agent); out; out &= out - 1)
+            agent_carry(agent, rl_first(out));
+        stores->now += RL_MS;
+    }
+}
+
 /* A node that attested it, and is away before all have: it may be another server by then.
  */
 Test(admission_recover, waits_for_a_node_that_is_away)
@@ -138,11 +148,7 @@ Test(admission_recover, waits_for_a_node_that_is_away)
         open_lost(&stores, &agent, 5, 7, false);
         agent_run(&agent, RL_SECOND);
         wait_for_all(&agent);
-        while (agent.membership.member[0].watch.witnesses != 31) {
-            for (rl_node_set rest = agent_next_command(&agent); rest; rest &= rest - 1)
-                agent_carry(&agent, rl_first(rest));
-            stores.now += RL_MS;
-        }
+        attest_by_all(&stores, &agent);
         rl_node_set out = agent_next_command(&agent);
         if (out & rl_bit(away))
             agent_carry(&agent, away);
@@ -193,11 +199,7 @@ Test(admission_recover, does_not_count_a_node_that_forgets_between_two_reads)
     open_lost(&stores, &agent, 5, 7, false);
     agent_run(&agent, RL_SECOND);
     wait_for_all(&agent);
-    while (agent.membership.member[0].watch.witnesses != 31) {
-        for (rl_node_set out = agent_next_command(&agent); out; out &= out - 1)
-            agent_carry(&agent, rl_first(out));
-        stores.now += RL_MS;
-    }
+    attest_by_all(&stores, &agent);
     struct rl_marker marker = stores_marker(&stores, 1);
     marker.roster.member[1] = (struct rl_incarnation){9, 9};
     marker.nonce++;

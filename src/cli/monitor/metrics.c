@@ -9,10 +9,7 @@ static void add_client(const redlock_client *client, FILE *to)
 {
     redlock_node_stats nodes[REDLOCK_NODES_MAX];
     redlock_stats stats;
-    redlock_stats_init(&stats);
-    stats.nodes = nodes;
-    stats.room = REDLOCK_NODES_MAX;
-    redlock_client_stats(client, &stats);
+    monitor_stats(client, &stats, nodes);
     size_t len = redlock_stats_prometheus(&stats, NULL, 0, NULL, 0);
     char *text = cli_need_memory(malloc(len + 1));
     redlock_stats_prometheus(&stats, NULL, 0, text, len + 1);

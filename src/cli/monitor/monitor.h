@@ -41,7 +41,9 @@ struct monitor {
     bool done;
 };
 
-/* nodes.c: /api/nodes and /healthz. */
+/* nodes.c: the client's numbers with those of its nodes; /api/nodes and /healthz. */
+void monitor_stats(const redlock_client *client, redlock_stats *ret_stats,
+                   redlock_node_stats ret_nodes[REDLOCK_NODES_MAX]);
 void monitor_health_begin(struct monitor *monitor);
 void monitor_health_end(struct monitor *monitor);
 void monitor_health_free(struct monitor *monitor); /* when the client was freed */

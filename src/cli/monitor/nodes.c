@@ -35,6 +35,15 @@ static void check(void *arg)
 
 /* --- whether a lock can be taken --- */
 
+void monitor_stats(const redlock_client *client, redlock_stats *ret_stats,
+                   redlock_node_stats ret_nodes[REDLOCK_NODES_MAX])
+{
+    redlock_stats_init(ret_stats);
+    ret_stats->nodes = ret_nodes;
+    ret_stats->room = REDLOCK_NODES_MAX;
+    redlock_client_stats(client, ret_stats);
+}
+
 /* NULL: it can. The caller frees it. */
 static char *why_unhealthy(const struct monitor *monitor, const redlock_stats *stats)
 {
@@ -56,10 +65,7 @@ static void look(void *arg)
     bool was_healthy = health->began && !health->reason;
     redlock_node_stats nodes[REDLOCK_NODES_MAX];
     redlock_stats stats;
-    redlock_stats_init(&stats);
-    stats.nodes = nodes;
-    stats.room = REDLOCK_NODES_MAX;
-    redlock_client_stats(monitor->cli->client, &stats);
+    monitor_stats(monitor->cli->client, &stats, nodes);
     free(health->reason);
     health->reason = why_unhealthy(monitor, &stats);
     health->votes = stats.votes;
@@ -156,10 +162,7 @@ static json_t *nodes_json(const struct monitor *monitor, unsigned *ret_fenced)
     redlock_node node[REDLOCK_NODES_MAX], member[REDLOCK_NODES_MAX];
     redlock_node_stats node_stats[REDLOCK_NODES_MAX];
     redlock_stats stats;
-    redlock_stats_init(&stats);
-    stats.nodes = node_stats;
-    stats.room = REDLOCK_NODES_MAX;
-    redlock_client_stats(client, &stats);
+    monitor_stats(client, &stats, node_stats);
     redlock_client_explain(client, node, REDLOCK_NODES_MAX);
     redlock_client_members(client, member, REDLOCK_NODES_MAX);
     json_t *array = json_array();
