@@ -339,7 +339,7 @@ class Command(unittest.TestCase):
         self.assertEqual(sorted(findings), sorted(set(names)))
 
     def test_configuration(self):
-        rows = re.findall(r'^ +{(NULL|"[\w-]+"), (NULL|"\w+"), [A-Z]+, ', SETTINGS,
+        rows = re.findall(r'^ +(?:\[\w+\] = )?{(NULL|"[\w-]+"), (NULL|"\w+"), [A-Z]+, ', SETTINGS,
                           re.MULTILINE)
         keys = [key.strip('"') for key, _ in rows if key != "NULL"]
         self.assertGreater(len(keys), 5)

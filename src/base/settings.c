@@ -52,12 +52,13 @@ static const struct setting {
 } table[SETTINGS] = {
 #define AT(member)     offsetof(struct settings, member)
 #define OPTION(member) offsetof(struct settings, options.member)
-    {"nodes", "REDLOCK_NODES", TEXT, AT(nodes), 0, 0},
+    [NODES] = {"nodes", "REDLOCK_NODES", TEXT, AT(nodes), 0, 0},
     {"ttl", "REDLOCK_TTL", DURATION, AT(shown.ttl_ms), 1, REDLOCK_TTL_MAX_MS},
     {"wait", "REDLOCK_WAIT", DURATION, AT(shown.wait_ms), 0, RL_MS_MAX},
     {"username", "REDLOCK_USERNAME", TEXT, OPTION(username), 0, 0},
-    {NULL, "REDLOCK_PASSWORD", TEXT, OPTION(password), 0, 0},
-    {"password-file", "REDLOCK_PASSWORD_FILE", TEXT, OPTION(password_file), 0, 0},
+    [PASSWORD] = {NULL, "REDLOCK_PASSWORD", TEXT, OPTION(password), 0, 0},
+    [PASSWORD_FILE] = {"password-file", "REDLOCK_PASSWORD_FILE", TEXT,
+                       OPTION(password_file), 0, 0},
     {"prefix", "REDLOCK_PREFIX", TEXT, OPTION(prefix), 1, REDLOCK_KEY_MAX - 1},
     {"timeout", NULL, DURATION, OPTION(node_timeout_ms), 0, RL_MS_MAX},
     {"max-ttl", NULL, DURATION, OPTION(max_ttl_ms), 0, REDLOCK_TTL_MAX_MS},
@@ -196,8 +197,8 @@ static redlock_reason read_value(const struct setting *setting, const char *text
     if (setting->type == FLAG || setting->high == 0 ||
         (size >= setting->low && size <= setting->high))
         return REDLOCK_REASON_NONE;
-    snprintf(why, WHY, "%s from %" PRId64 " to %" PRId64 "%s",
-             setting->type == TEXT ? "has not" : "is not", setting->low, setting->high,
+    snprintf(why, WHY, "must %s from %" PRId64 " to %" PRId64 "%s",
+             setting->type == TEXT ? "have" : "be", setting->low, setting->high,
              setting->type == TEXT       ? " bytes"
              : setting->type == DURATION ? " ms"
                                          : "");

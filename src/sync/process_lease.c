@@ -86,28 +86,29 @@ static void confirm(struct rl_process_lease *lease, redlock_code code,
 }
 
 /* Spans and events are those of the last one. Only the loop owner may use the handle. */
-static void tell_heirs(struct rl_process_lease *lease)
+static void report_owners(struct rl_process_lease *lease)
 {
-    while (lease->heir) {
-        struct rl_process_lease *heir = lease->heir;
-        lease->heir = heir->heir;
-        rl_hand_over_to(lease->handle, heir->options.user);
-        free(heir);
+    while (lease->next_owner) {
+        struct rl_process_lease *next_owner = lease->next_owner;
+        lease->next_owner = next_owner->next_owner;
+        rl_hand_over_to(lease->handle, next_owner->options.user);
+        free(next_owner);
     }
 }
 
-static void run_tell_heirs(struct rl_loop_owner *loop, struct rl_job *job)
+static void run_report_owners(struct rl_loop_owner *loop, struct rl_job *job)
 {
     (void)loop;
-    tell_heirs((struct rl_process_lease *)((char *)job -
-                                           offsetof(struct rl_process_lease, tell_heirs)));
+    report_owners(
+        (struct rl_process_lease *)((char *)job -
+                                    offsetof(struct rl_process_lease, report_owners)));
 }
 
 /* May be called from inside its own callbacks. */
 static void end_lease(struct rl_process_lease *lease)
 {
-    tell_heirs(lease);
-    rl_job_cancel(&lease->tell_heirs);
+    report_owners(lease);
+    rl_job_cancel(&lease->report_owners);
     detach(lease);
     LIST_REMOVE(lease, link);
     if (lease->abandoned)
@@ -148,7 +149,7 @@ void rl_process_lease_init(struct rl_process_lease *lease, struct rl_process_lea
 {
     *lease = (struct rl_process_lease){
         .job.run = run_job,
-        .tell_heirs.run = run_tell_heirs,
+        .report_owners.run = run_report_owners,
         .leases = leases,
         .options = *options,
         .handoffs_max = options->max_hold_ms > 0 || !may_be_handed_over(options)
@@ -169,18 +170,18 @@ static void note_validity(struct rl_process_lease *lease)
 /* --- handing it off --- */
 
 /* Another waiter gets the lock than the one that it was acquired for. */
-static void bequeath(struct rl_process_lease *lease, struct rl_key_waiter *waiter)
+static void note_owner(struct rl_process_lease *lease, struct rl_key_waiter *waiter)
 {
-    struct rl_process_lease **last = &lease->heir;
+    struct rl_process_lease **last = &lease->next_owner;
     void *user = waiter->options->user;
     if (!lease->leases->traced && user == lease->options.user)
         return;
     lease->options.user = user;
     while (*last)
-        last = &(*last)->heir;
+        last = &(*last)->next_owner;
     *last = waiter->lease;
     waiter->lease = NULL;
-    rl_job_post(loop_of(lease), &lease->tell_heirs);
+    rl_job_post(loop_of(lease), &lease->report_owners);
 }
 
 static void give(struct rl_process_lease *lease, struct rl_key_waiter *waiter)
@@ -221,7 +222,7 @@ static void hand_on(struct rl_process_lease *lease, struct rl_key_waiter *next_w
 {
     lease->handoffs++;
     lease->leases->hand_offs++;
-    bequeath(lease, next_waiter);
+    note_owner(lease, next_waiter);
     give(lease, next_waiter);
 }
 
@@ -507,7 +508,7 @@ static void on_success(struct rl_process_lease *lease, struct rl_key_waiter *wai
     else if (lease->abandoned)
         free_lease(lease); /* adopted for a waiter that has ended: it is not ours */
     else if (next_waiter && is_long_enough(lease, next_waiter)) {
-        bequeath(lease, next_waiter);
+        note_owner(lease, next_waiter);
         give(lease, next_waiter);
     } else
         begin_release(lease);
@@ -623,7 +624,7 @@ static void acquire(struct rl_key *key, struct rl_key_waiter *waiter)
 
 static bool begin_operation(struct rl_process_lease *lease)
 {
-    tell_heirs(lease); /* the operation is the last one's */
+    report_owners(lease); /* the operation is the last one's */
     switch (lease->state) {
     case RL_PROCESS_LEASE_ACQUIRING: redlock_cancel(lease->handle); return true;
     case RL_PROCESS_LEASE_HANDING_OFF:

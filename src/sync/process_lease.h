@@ -40,10 +40,10 @@ struct rl_process_lease {
     bool abandoned;       /* the lock stays on the nodes until its TTL ends */
     redlock_lease *handle;
     uint64_t number; /* of the handle */
-    struct rl_job tell_heirs;
-    /* Those whose owner the handle does not know yet: the next one, and its own next one.
-       Each is the lease that a waiter did not need. */
-    struct rl_process_lease *heir;
+    struct rl_job report_owners;
+    /* Owners of which the handle was not told yet, in the order of the hand-offs. Each is
+       the lease that its waiter did not need. */
+    struct rl_process_lease *next_owner;
     redlock_lock_options options;    /* those of the acquire; ttl_ms follows extensions */
     unsigned handoffs, handoffs_max; /* in a row */
     int64_t fence;                   /* of its first owner */

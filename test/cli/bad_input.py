@@ -112,7 +112,7 @@ def _(quorum):
             "--at-least", "5s", "k", "true", env=on(quorum))
     refused(78, "--timeout is 20000 h 0 min, and must be at most 8784 h 0 min", "status", "--timeout",
             "20000h", "k", env=on(quorum))
-    refused(78, "config:1: drift-ppm: \"1000000\" is not from 0 to 500000", "acquire", "--config",
+    refused(78, "config:1: drift-ppm: \"1000000\" must be from 0 to 500000", "acquire", "--config",
             lab.write(lab.temporary("config"), "drift-ppm = 1000000\n"), "k", env=on(quorum))
     for uri, meant in (("127.0.0.1:6379", "redis://127.0.0.1:6379"),
                        ("localhost:6379", "redis://localhost:6379"),

@@ -161,7 +161,7 @@ Test(settings, the_environment_overrides_the_file)
     redlock_settings_free(settings);
     write_file("default.conf", "\n ttl = 25h\n");
     refused(NULL, REDLOCK_BAD_OPTION, REDLOCK_REASON_OUT_OF_RANGE,
-            "default.conf:2: ttl: \"25h\" is not from 1 to 86400000 ms");
+            "default.conf:2: ttl: \"25h\" must be from 1 to 86400000 ms");
 }
 
 Test(settings, lines_that_are_refused)
@@ -180,7 +180,7 @@ Test(settings, lines_that_are_refused)
     line_refused("drift-ppm = -1\n", REDLOCK_REASON_MALFORMED,
                  "other:1: drift-ppm: \"-1\" is not a number");
     line_refused("drift-ppm = 500001\n", REDLOCK_REASON_OUT_OF_RANGE,
-                 "other:1: drift-ppm: \"500001\" is not from 0 to 500000");
+                 "other:1: drift-ppm: \"500001\" must be from 0 to 500000");
     line_refused("wait = a\tb\n", REDLOCK_REASON_MALFORMED,
                  "other:1: wait: \"a?b\" is not a duration (250ms, 30s, 5m, 1h, 1d; a bare "
                  "number is seconds)");
@@ -192,7 +192,7 @@ Test(settings, lines_that_are_refused)
     line_refused(
         text, REDLOCK_REASON_OUT_OF_RANGE,
         "other:1: prefix: \"000000000000000000000000000000000000000000000000000000000"
-        "0000000\" has not from 1 to 511 bytes");
+        "0000000\" must have from 1 to 511 bytes");
     FILE *file = fopen("other", "w");
     cr_assert(file && fwrite("ttl = 1\0s\n", 1, 10, file) == 10 && fclose(file) == 0);
     refused("other", REDLOCK_BAD_OPTION, REDLOCK_REASON_MALFORMED, "other:1: a NUL byte");
@@ -207,7 +207,7 @@ Test(settings, variables_that_are_refused)
         "is seconds)");
     setenv("REDLOCK_TTL", "0", 1);
     refused(NULL, REDLOCK_BAD_OPTION, REDLOCK_REASON_OUT_OF_RANGE,
-            "REDLOCK_TTL: \"0\" is not from 1 to 86400000 ms");
+            "REDLOCK_TTL: \"0\" must be from 1 to 86400000 ms");
 }
 
 Test(settings, no_nodes)

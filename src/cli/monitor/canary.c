@@ -63,10 +63,8 @@ static void ended(void *arg, const struct cycle *cycle)
         cli_say(canary->workers.cli, "monitor: it only watches, and takes no lock: %s",
                 canary->why);
     canary->results[canary->code]++;
-    if (cycle_is_held(cycle)) {
-        count(&canary->acquire, cycle->acquire_us);
+    if (cycle_is_held(cycle))
         count(&canary->release, cycle->release_us);
-    }
     history_add(&canary->history, cycle);
 }
 

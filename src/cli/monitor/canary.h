@@ -1,6 +1,6 @@
 /*
  * The canary: a lock of redlock monitor's own, which is taken and released again and again.
- * So it is known, without anybody's lock, what a lock costs and whether one can be taken.
+ * It shows what a lock costs and whether one can be taken while no other client locks.
  */
 #ifndef CLI_CANARY_H
 #define CLI_CANARY_H
@@ -22,8 +22,8 @@ struct canary {
     int64_t ended_us;  /* the end of the last one that has ended; or since_us */
     redlock_code code; /* of the last cycle: of the acquire, or if it is OK the release */
     char *why;         /* in words; NULL: OK */
-    uint64_t results[CYCLE_CODES];      /* by `code` */
-    redlock_histogram acquire, release; /* of the cycles that were held */
+    uint64_t results[CYCLE_CODES]; /* by `code` */
+    redlock_histogram release;     /* of the cycles that were held */
 };
 
 /* Keeps up to `room` cycles. */
@@ -39,7 +39,10 @@ bool canary_is_busy(const struct canary *canary);
 /* The name of its lock, without the client's prefix. */
 const char *canary_key(const struct canary *canary);
 
-/* Why no lock could be taken, or none in time; NULL: one was, or others are the reason. */
+/*
+ * Why the last cycle failed, or that none ended in time. NULL: it succeeded, another client
+ * held the lock, or a right is missing.
+ */
 const char *canary_failure(const struct canary *canary);
 
 /* Begins no further cycle; one that runs still ends. */

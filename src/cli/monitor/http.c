@@ -100,7 +100,7 @@ static struct bufferevent *accepted(struct event_base *base, void *arg)
     return new->stream;
 }
 
-/* It made room for another one: no answer is made that nobody can get. */
+/* The connection was closed for a newer one: compute no answer. */
 static bool is_ending(const struct http *http, struct evhttp_request *request)
 {
     const struct connection *at;
@@ -191,7 +191,7 @@ static void reply(struct evhttp_request *request, int status,
     struct bufferevent *stream =
         evhttp_connection_get_bufferevent(evhttp_request_get_connection(request));
     evhttp_send_reply(request, status, phrase_of(status), body);
-    bufferevent_disable(stream, EV_READ); /* who sends no more may still read */
+    bufferevent_disable(stream, EV_READ); /* the client may still read */
 }
 
 static int answer(const struct http *http, const struct http_route *route,

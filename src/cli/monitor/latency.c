@@ -13,10 +13,9 @@
 #define FOR_S      600
 #define RTT_MAX_MS 60000
 
-#define AGE_US_PER_S                                                                       \
-    INT64_C(500) /* an answer may be so old for each second of its time                    \
-                  */
-#define AGE_BUSY_US INT64_C(10000000)
+/* How old an answer may be: for each second that it covers, and while a cycle runs. */
+#define AGE_US_PER_S INT64_C(500)
+#define AGE_BUSY_US  INT64_C(10000000)
 
 /* The asked seconds, at most what is kept; 0: the query is wrong. */
 static int64_t read_seconds(const struct monitor *monitor, const struct evkeyvalq *query)
@@ -134,14 +133,12 @@ void monitor_latency_end(struct monitor *monitor)
 /* --- /api/whatif --- */
 
 static const char computed[] =
-    "Computed for each cycle of the canary from the times that the nodes took to grant; "
-    "the\n"
-    "lock is held when the q-th node has granted. A node without is configured and never\n"
-    "replies. The times of a node that is moved are shifted, so that their median is its "
-    "new\n"
-    "round trip. Fewer nodes: all sets of so many of these, with equal weight. Added "
-    "nodes\n"
-    "reply as these did half of the time later.\n";
+    "Computed for each cycle of the canary from the times that the nodes took to grant.\n"
+    "The lock is held when the q-th node has granted.\n"
+    "A node without is configured and never replies.\n"
+    "The times of a node that is moved are shifted: their median is its new round trip.\n"
+    "Fewer nodes: all sets of so many of these, with equal weight.\n"
+    "Added nodes reply as these did half of the time later.\n";
 
 struct question {
     struct whatif whatif;

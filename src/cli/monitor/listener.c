@@ -49,13 +49,12 @@ static bool is_in_use(const char *where, const struct sockaddr_un *address)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         fail(where, strerror(errno));
-    bool is_connected =
-        connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0;
-    if (!is_connected && errno != ECONNREFUSED && errno != EAGAIN)
-        fail(where, strerror(errno));
-    bool is_full = !is_connected && errno == EAGAIN;
+    int error =
+        connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ? 0 : errno;
     close(fd);
-    return is_connected || is_full;
+    if (error != 0 && error != ECONNREFUSED && error != EAGAIN)
+        fail(where, strerror(error));
+    return error != ECONNREFUSED; /* EAGAIN: its queue is full */
 }
 
 /* Removes the socket of a process that has ended, and nothing else. */

@@ -168,19 +168,19 @@ static const char *read_query(const struct evkeyvalq *query, struct locks_query 
     return NULL;
 }
 
+static json_t *name_of(const struct locks_prefix *prefix)
+{
+    return prefix->text ? json_stringn(prefix->text, prefix->len) : json_string("other");
+}
+
 static json_t *prefixes_json(const struct locks_view *view)
 {
     json_t *array = json_array();
     for (size_t i = 0; i <= view->prefixes; i++) {
-        const struct locks_prefix *prefix =
-            i < view->prefixes ? &view->prefix[i] : &view->other;
-        if (prefix->locks == 0)
-            continue;
-        char *text = prefix->text ? cli_format("%.*s", (int)prefix->len, prefix->text)
-                                  : cli_format("other");
-        json_array_append_new(array, json_pack("{s:o, s:i}", "prefix", cli_json_text(text),
-                                               "locks", (int)prefix->locks));
-        free(text);
+        const struct locks_prefix *prefix = locks_prefix_at(view, i);
+        if (prefix->locks > 0)
+            json_array_append_new(array, json_pack("{s:o, s:i}", "prefix", name_of(prefix),
+                                                   "locks", (int)prefix->locks));
     }
     return array;
 }
@@ -240,18 +240,15 @@ int monitor_api_locks(void *arg, const struct evkeyvalq *query, struct evbuffer 
 
 static void write_sample(const struct locks_prefix *prefix, enum row_state state, FILE *to)
 {
-    char *text = prefix->text ? cli_format("%.*s", (int)prefix->len, prefix->text)
-                              : cli_format("other");
-    json_t *clean = cli_json_text(text);
+    json_t *name = name_of(prefix);
     fputs("redlock_locks{prefix=\"", to);
-    for (const char *at = json_string_value(clean); *at; at++)
+    for (const char *at = json_string_value(name); *at; at++)
         if (*at == '\n')
             fputs("\\n", to);
         else
             fprintf(to, "%s%c", *at == '"' || *at == '\\' ? "\\" : "", *at);
     fprintf(to, "\",state=\"%s\"} %u\n", row_state_name(state), prefix->in_state[state]);
-    json_decref(clean);
-    free(text);
+    json_decref(name);
 }
 
 void monitor_locks_metrics(struct monitor_locks *locks, FILE *to)
@@ -266,8 +263,7 @@ void monitor_locks_metrics(struct monitor_locks *locks, FILE *to)
         to);
     for (size_t i = 0; i <= view->prefixes; i++)
         for (unsigned state = 0; state < ROW_STATES; state++) {
-            const struct locks_prefix *prefix =
-                i < view->prefixes ? &view->prefix[i] : &view->other;
+            const struct locks_prefix *prefix = locks_prefix_at(view, i);
             if (prefix->in_state[state] > 0)
                 write_sample(prefix, (enum row_state)state, to);
         }

@@ -37,6 +37,13 @@ struct locks_view {
     struct locks_prefix other;
 };
 
+/* The prefixes, and after them `other`. */
+static inline const struct locks_prefix *locks_prefix_at(const struct locks_view *view,
+                                                         size_t i)
+{
+    return i < view->prefixes ? &view->prefix[i] : &view->other;
+}
+
 struct locks_query {
     enum locks_sort sort;
     bool descends;

@@ -5,14 +5,11 @@
 
 #include "monitor.h"
 
-static void add_client(const redlock_client *client, FILE *to)
+static void add_client(const redlock_stats *stats, FILE *to)
 {
-    redlock_node_stats nodes[REDLOCK_NODES_MAX];
-    redlock_stats stats;
-    monitor_stats(client, &stats, nodes);
-    size_t len = redlock_stats_prometheus(&stats, NULL, 0, NULL, 0);
+    size_t len = redlock_stats_prometheus(stats, NULL, 0, NULL, 0);
     char *text = cli_need_memory(malloc(len + 1));
-    redlock_stats_prometheus(&stats, NULL, 0, text, len + 1);
+    redlock_stats_prometheus(stats, NULL, 0, text, len + 1);
     fputs(text, to);
     free(text);
 }
@@ -55,7 +52,8 @@ static bool is_usual(int code)
            code == REDLOCK_EXPIRED || code == REDLOCK_DENIED || code == REDLOCK_UNCONFIRMED;
 }
 
-static void add_canary(const struct canary *canary, FILE *to)
+/* All acquires of the client are the canary's. */
+static void add_canary(const struct canary *canary, const redlock_stats *stats, FILE *to)
 {
     const char *cycles = "redlock_canary_cycles_total";
     char name[CLI_CAUSE];
@@ -67,7 +65,7 @@ static void add_canary(const struct canary *canary, FILE *to)
         if (canary->results[code] > 0 || is_usual(code))
             fprintf(to, "%s{result=\"%s\"} %" PRIu64 "\n", cycles,
                     cli_cause_name(code, name), canary->results[code]);
-    add_histogram(&canary->acquire, "redlock_canary_acquire_seconds",
+    add_histogram(&stats->acquire_time, "redlock_canary_acquire_seconds",
                   "Acquires of the canary that succeeded.", to);
     add_histogram(&canary->release, "redlock_canary_release_seconds",
                   "Releases after these acquires, whatever their result.", to);
@@ -76,11 +74,14 @@ static void add_canary(const struct canary *canary, FILE *to)
 int monitor_metrics(void *arg, const struct evkeyvalq *query, struct evbuffer *body)
 {
     const struct monitor *monitor = arg;
+    redlock_node_stats nodes[REDLOCK_NODES_MAX];
+    redlock_stats stats;
     struct cli_text printed;
     FILE *to = cli_text_begin(&printed);
     (void)query;
-    add_client(monitor->cli->client, to);
-    add_canary(&monitor->canary, to);
+    monitor_stats(monitor->cli->client, &stats, nodes);
+    add_client(&stats, to);
+    add_canary(&monitor->canary, &stats, to);
     monitor_locks_metrics(monitor->locks, to);
     char *text = cli_text_end(&printed);
     evbuffer_add(body, text, printed.size);

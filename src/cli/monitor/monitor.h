@@ -13,9 +13,9 @@ struct monitor_health {
     char *reason;     /* why no lock can be taken; NULL: one can */
     int64_t since_ms; /* the time of day of the last change between these two */
     unsigned votes;   /* nodes that may vote on plain locks */
-    unsigned links;   /* of the nodes: their votes and connections, counted together */
+    uint64_t links;   /* two bits of each node: its vote, and its connection */
     bool checking;
-    unsigned checked_links; /* `links` when the last check began */
+    uint64_t checked_links; /* `links` when the last check began */
     json_t *checked;        /* of each node; NULL: no check has ended yet */
     int64_t checked_us;
 };

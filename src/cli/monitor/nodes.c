@@ -69,9 +69,9 @@ static void look(void *arg)
     free(health->reason);
     health->reason = why_unhealthy(monitor, &stats);
     health->votes = stats.votes;
-    health->links = stats.votes;
+    health->links = 0;
     for (size_t i = 0; i < stats.count; i++)
-        health->links += nodes[i].connected;
+        health->links = 4 * health->links + 2 * nodes[i].votes + nodes[i].connected;
     if (health->links != health->checked_links)
         check(monitor);
     if (!health->began || was_healthy != !health->reason)
@@ -165,11 +165,12 @@ static json_t *nodes_json(const struct monitor *monitor, unsigned *ret_fenced)
     monitor_stats(client, &stats, node_stats);
     redlock_client_explain(client, node, REDLOCK_NODES_MAX);
     redlock_client_members(client, member, REDLOCK_NODES_MAX);
+    bool fenced = are_fenced(checked);
     json_t *array = json_array();
     for (size_t i = 0; i < stats.count; i++) {
         *ret_fenced += member[i].verdict == REDLOCK_VERDICT_ACTIVE;
         json_array_append_new(array, node_json(&node[i], &node_stats[i],
-                                               are_fenced(checked) ? &member[i] : NULL,
+                                               fenced ? &member[i] : NULL,
                                                json_array_get(checked, i)));
     }
     return array;

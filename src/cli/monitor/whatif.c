@@ -63,9 +63,11 @@ static void add_cycle(const struct whatif *whatif, unsigned n, const int64_t *la
     struct order_stats order_stats;
     unsigned m = whatif->nodes, q = whatif->quorum;
     order_stats_sort(&order_stats, latency, m > n ? m : n);
-    if (m >= n)
+    if (m >= n) {
         bench_result_model_add(model, order_stats_quorum(&order_stats, q), 1);
-    for (unsigned k = 0; m < n && k < n; k++)
+        return;
+    }
+    for (unsigned k = 0; k < n; k++)
         bench_result_model_add(model, order_stats.latency[k],
                                order_stats_share(n, m, q, k));
 }

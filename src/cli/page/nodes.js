@@ -1,11 +1,11 @@
 // The nodes: live, or as a run of redlock bench met them.
 
-const SEVERITIES = ["defect", "warning"];
+const SEVERITIES = ["defect", "warning", "note"];
 const severityLook = (severity) => ({defect: "bad", warning: "warn"}[severity] ?? "");
 
 function findingsCell(findings) {
   const count = (severity) => findings.filter((one) => one.severity === severity).length;
-  const text = SEVERITIES.filter(count).map((one) => plural(count(one), one)).join(", ");
+  const text = SEVERITIES.slice(0, 2).filter(count).map((one) => plural(count(one), one)).join(", ");
   return [count("defect") ? "bad" : count("warning") ? "warn" : "", text || "none"];
 }
 
@@ -18,7 +18,7 @@ function showFindings(nodes, names) {
     const {details} = found.get(key);
     details.set(one.detail ?? "", [...details.get(one.detail ?? "") ?? [], names[i]]);
   }));
-  const rank = ({severity}) => (SEVERITIES.indexOf(severity) + 3) % 3;
+  const rank = ({severity}) => SEVERITIES.indexOf(severity);
   const rows = [...found.values()].sort((a, b) => rank(a) - rank(b));
   const text = JSON.stringify(rows.map(({details, ...one}) => [one, ...details]));
   if (showFindings.last === text)

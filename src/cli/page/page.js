@@ -45,8 +45,8 @@ async function ask(path, query = {}) {
 
 const asked = new Map(); // how often, by path
 
-// As ask(), but {failed: error}, and null if the path was asked again meanwhile: what is older must
-// not be shown after what is newer.
+// As ask(), but {failed: error}, and null if the path was asked again meanwhile: an older
+// answer must not replace a newer one.
 async function askLast(path, query) {
   const mine = (asked.get(path) ?? 0) + 1;
   asked.set(path, mine);

@@ -175,8 +175,8 @@ static void stop_command(struct run *run, int64_t valid_ms, redlock_code code)
     }
 }
 
-/* It was held since a little before `since_us`. */
-static bool is_held_longest(const struct run *run)
+/* --max-hold is over. `since_us` is a little later than the begin of the lock. */
+static bool is_max_hold_over(const struct run *run)
 {
     const redlock_lease_options *lease = &run->cli->lease;
     int64_t held_ms = (keeper_clock() - run->since_us) / 1000;
@@ -194,7 +194,7 @@ static void lose(struct run *run, int64_t valid_ms, redlock_code code)
     run->lost = true;
     if (!is_first)
         return;
-    if (code == REDLOCK_EXPIRED && is_held_longest(run)) /* the keeper was first */
+    if (code == REDLOCK_EXPIRED && is_max_hold_over(run)) /* the keeper was first */
         code = REDLOCK_MAX_HOLD;
     if (run->stage == RUNNING || run->stage == ENDING)
         stop_command(run, valid_ms, code);

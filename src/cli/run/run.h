@@ -121,7 +121,7 @@ bool run_keeps_once(struct run *run);
 
 json_t *run_once_json(const struct run *run);
 
-/* NOTIFY_SOCKET: READY=1. */
+/* Sends READY=1 to NOTIFY_SOCKET: the command has started. */
 void run_notify_ready(const struct run *run);
 
 /* Acquires the lock, runs CMD, and releases it: sets `exit`, `cause`, `stopped`, `ran`. */

@@ -18,7 +18,7 @@ void table_add(struct table *table, const struct row *row);
  */
 void table_join(struct table *table);
 
-/* Whoever held it in `old` has held it since then. Both tables are joined. */
+/* Keeps `since_us` of rows whose key and token are also in `old`. Both are joined. */
 void table_keep_ages(struct table *table, const struct table *old);
 
 /* Frees the rows; table_free() the table, too. */
