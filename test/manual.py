@@ -339,8 +339,8 @@ class Command(unittest.TestCase):
         self.assertEqual(sorted(findings), sorted(set(names)))
 
     def test_configuration(self):
-        rows = re.findall(r'^ +(?:\[\w+\] = )?{(NULL|"[\w-]+"), (NULL|"\w+"), [A-Z]+, ', SETTINGS,
-                          re.MULTILINE)
+        rows = re.findall(r'^ +(?:\[\w+\] = )?{(NULL|"[\w-]+"),\s+(NULL|"\w+"),\s+[A-Z]+,\s',
+                          SETTINGS, re.MULTILINE)
         keys = [key.strip('"') for key, _ in rows if key != "NULL"]
         self.assertGreater(len(keys), 5)
         page = PAGES["redlock.conf.5"]
