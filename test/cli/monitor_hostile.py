@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""redlock monitor: whoever connects to it cannot stop it, nor make it use much."""
+"""redlock monitor: hostile clients neither stop it nor make it use much."""
 import contextlib
 import random
 import re
 import socket
 import struct
-import time
 
 import lab
 from lab import case, check, equal
@@ -140,13 +139,15 @@ def _(quorum):
             equal(status(talk(monitor, request(host=host), ends=True)), 403, host)
         for path in "http://evil.example/metrics", "//evil.example/metrics", "http://localhost/metrics":
             check(status(talk(monitor, request(path=path))) in (400, 403, 404), path)
+        for path in "http://localhost/metrics", "http://127.0.0.1/metrics", "//127.0.0.1/metrics":
+            equal(status(talk(monitor, request(path=path, host="evil.example"))), 403, path)
         told = talk(monitor, request(host="evil.example", more="Host: localhost\r\n"))
         equal(status(told), 403, "two names")
         told = talk(monitor, request(more="Origin: http://evil.example\r\n"))
         check(b"Access-Control" not in told and b"no-store" in told, "other sites may read it")
 
 
-@case("only its paths answer, and only to who reads")
+@case("only its paths answer, and only to GET and HEAD")
 def _(quorum):
     with attacked(quorum) as monitor:
         for path in ("/../metrics", "/./metrics", "/%2e%2e/etc/passwd", "/metrics/", "/metrics/..", "/METRICS",
@@ -197,7 +198,6 @@ def _(quorum):
             one = stack.enter_context(monitor.connect())
             one.sendall(request(path="/api/locks?limit=1000"))
         equal(monitor.get("/metrics")[0], 200, "another")
-        lab.say(f"{monitor.memory_kb()} kB")
 
 
 @case("no answer has a secret")
@@ -208,13 +208,11 @@ def _(quorum):
     uris = quorum.nodes.replace("unix://", f"unix://teller:{SECRET}@")
     with Monitor(quorum, "--every", "100ms", REDLOCK_NODES=uris) as monitor:
         lab.wait_for(lambda: monitor.json("locks")["total"], "a scan")
-        begun = time.monotonic()
         for path in "/metrics", "/healthz", "/api/nodes", "/api/locks", "/api/latency", "/":
             code, text = monitor.get(path)
             equal(code, 200, path)
             check(SECRET not in text, f"{path} has the password")
             check(not re.search(r"\b[p][a-z2-7]{32}\b", text), f"{path} has a token")
-        lab.say(f"{time.monotonic() - begun:.1f} s")
 
 
 lab.main()

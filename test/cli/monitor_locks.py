@@ -88,10 +88,10 @@ def _(quorum):
     with Monitor(quorum) as monitor:
         first = scanned(monitor, filter="one")["locks"]
         fill(quorum, {"l": "two"})
-        later = scanned(monitor, lambda answer: answer["locks"][-1]["holder"] == "two", sort="holder")
+        later = scanned(monitor, lambda answer: any(row["holder"] == "two" for row in answer["locks"]))
         later = {row["key"]: row for row in later["locks"]}
         check(later["k"]["seen_ms"] > first[0]["seen_ms"], f"{first} {later}")
-        check(abs(later["k"]["since_ms"] - first[0]["since_ms"]) < 100, f"{first} {later}")
+        check(abs(later["k"]["since_ms"] - first[0]["since_ms"]) < 900, f"{first} {later}")
         check(later["l"]["since_ms"] > first[0]["seen_ms"], f"{first} {later}")
 
 
