@@ -184,6 +184,12 @@ Test(settings, lines_that_are_refused)
     line_refused("wait = a\tb\n", REDLOCK_REASON_MALFORMED,
                  "other:1: wait: \"a?b\" is not a duration (250ms, 30s, 5m, 1h, 1d; a bare "
                  "number is seconds)");
+    line_refused("wait = 1000d\n", REDLOCK_REASON_OUT_OF_RANGE,
+                 "other:1: wait: \"1000d\" must be from 0 to 31622400000 ms");
+    line_refused("timeout = 400d\n", REDLOCK_REASON_OUT_OF_RANGE,
+                 "other:1: timeout: \"400d\" must be from 0 to 31622400000 ms");
+    line_refused("max-ttl = 2d\n", REDLOCK_REASON_OUT_OF_RANGE,
+                 "other:1: max-ttl: \"2d\" must be from 0 to 86400000 ms");
     line_refused("nodes = unix:///a,,\n", REDLOCK_REASON_EMPTY,
                  "nodes: an empty URI in the list");
     line_refused("password-file = /absent\n", REDLOCK_REASON_NONE,
