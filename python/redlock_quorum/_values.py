@@ -101,6 +101,10 @@ class Options:
     tls_name: str | None = None
 
 
+_TEXTS = ("username", "password", "password_file", "prefix", "tls_ca_file", "tls_ca_dir",
+          "tls_cert_file", "tls_key_file", "tls_name")
+
+
 class NativeOptions:
     """A redlock_options, with the memory of its strings."""
 
@@ -108,8 +112,7 @@ class NativeOptions:
         self.struct = ffi.new("redlock_options *")
         lib.redlock_options_init_sized(self.struct, ffi.sizeof("redlock_options"))
         self._kept: list[Any] = []
-        for name in ("username", "password", "password_file", "prefix", "label", "tls_ca_file",
-                     "tls_ca_dir", "tls_cert_file", "tls_key_file", "tls_name"):
+        for name in (*_TEXTS, "label"):
             text: str | None = getattr(options, name)
             if text is not None:
                 if not isinstance(text, str):
@@ -137,8 +140,6 @@ class NativeOptions:
 
 # --- nodes, and the configuration of the command `redlock` ---
 
-_TEXTS = ("username", "password", "password_file", "prefix", "tls_ca_file", "tls_ca_dir",
-          "tls_cert_file", "tls_key_file", "tls_name")
 _OTHERS = ("drift_ppm", "durable", "tls", "tls_insecure")
 
 
