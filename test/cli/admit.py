@@ -373,6 +373,7 @@ def replaced():
         quorum[1].call("DEL", "k!fence")
         check(int(fence(quorum).expect(0).out) > last, "the fence of a client with the old list")
         equal(quorum[1].call("GET", "k!fence"), None, "the vote of the replaced server")
+        admit(quorum, "--wait").expect(CONFIG, err="put the server that replaced this one into", out="")
         fence(quorum, env={"REDLOCK_NODES": ",".join(new_list)}).expect(0)
         lab.wait_for(lambda: spare[0].call("GET", "k!fence") or
                      fence(quorum, env={"REDLOCK_NODES": ",".join(new_list)}) is None,

@@ -255,11 +255,14 @@ static const char *next_step(const struct admit *admit)
 /* What to do about all nodes, behind the next step. */
 static const char *rest_of(const struct admit *admit)
 {
+    const char *advice =
+        cli_advice(admit->nodes, admit->count, redlock_client_quorum(admit->cli->client));
     switch (admit->code) {
     case REDLOCK_UNADMITTED:
     case REDLOCK_WRONG_DEPLOYMENT:
-        return cli_advice(admit->nodes, admit->count,
-                          redlock_client_quorum(admit->cli->client));
+        return advice[0] == '\0' && is_replaced(admit)
+                   ? "; put the server that replaced this one into the list of nodes"
+                   : advice;
     case REDLOCK_DENIED: return next_step_of_wait(admit);
     default: return "";
     }
