@@ -7,7 +7,7 @@ import os
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from ._admin import Inspection, Report, start_check, start_inspect, start_list
 from ._engine import ON_ACQUIRED, ON_EXTENDED, ON_RELEASED, Engine, Lease
@@ -428,7 +428,7 @@ class AsyncHold(Handle):
         return self._lease.engine.pid != os.getpid()
 
     async def __aenter__(self) -> AsyncHold:
-        """`async with await lock.acquire(5) as hold:` releases it at the end, unless the body
+        """`async with await lock.acquire() as hold:` releases it at the end, unless the body
         has."""
         if self._released:
             raise released()  # the body would run without the lock
@@ -468,25 +468,40 @@ class AsyncLock(Handle):
 
     def __init__(self, client: AsyncClient, keys: list[bytes], ttl: Duration,
                  options: LockOptions, on_lost: OnLostAsync | None = None,
-                 **flags: Any) -> None:
+                 timeout: Duration = -1, **flags: Any) -> None:
         self._client = client
         self._engine = client._engine
         self._keys = keys
         self._ttl_ms = _ttl_ms(ttl)
         self._options = checked(options, LockOptions)
         self._on_lost = on_lost
+        self._wait_ms = to_wait_ms(True, timeout)  # of `async with`
         self._flags = flags
         # By their tasks: not released yet, and by an `async with` that has not ended.
         self._held: Held = []
         self._entered: Held = []
 
-    async def acquire(self, timeout: Duration | None = None) -> AsyncHold:
-        """Waits for the lock, at most so long; None: without a limit; 0: one attempt.
+    @overload
+    async def acquire(self) -> AsyncHold: ...
 
-        Raises Busy, NoQuorum ... If the task is cancelled, the acquire ends, and what the nodes
+    @overload
+    async def acquire(self, blocking: bool = True,
+                      timeout: Duration = -1) -> AsyncHold | None: ...
+
+    async def acquire(self, blocking: bool = True, timeout: Duration = -1) -> AsyncHold | None:
+        """Waits for the lock, at most `timeout`; -1: without a limit. As Lock.acquire().
+
+        None: another owner has the lock, and `blocking` is false or the time is over. Raises
+        NoQuorum, Denied ... If the task is cancelled, the acquire ends, and what the nodes
         granted is released.
         """
-        native = self._native(to_wait_ms(timeout))
+        try:
+            return await self._acquire(to_wait_ms(blocking, timeout))
+        except Busy:
+            return None
+
+    async def _acquire(self, wait_ms: int) -> AsyncHold:
+        native = self._native(wait_ms)
         loop = asyncio.get_running_loop()
         lease = _AsyncLease(self._engine, loop)
         lease.capture(native)
@@ -506,13 +521,6 @@ class AsyncLock(Handle):
         hold._lock = self
         return hold
 
-    async def try_acquire(self) -> AsyncHold | None:
-        """One attempt; None: another owner has the lock."""
-        try:
-            return await self.acquire(0)
-        except Busy:
-            return None
-
     async def release(self) -> None:
         """Releases what this task acquired last by this object.
 
@@ -528,7 +536,7 @@ class AsyncLock(Handle):
         await hold.release()
 
     async def __aenter__(self) -> AsyncHold:
-        hold = await self.acquire()
+        hold = await self._acquire(self._wait_ms)
         self._entered.append((asyncio.current_task(), hold))
         return hold
 
@@ -625,38 +633,40 @@ class AsyncClient(Handle):
         return self._engine.quorum
 
     def lock(self, key: Key, ttl: Duration = 30, *, fenced: bool = False,
-             redisson: bool = False, on_lost: OnLostAsync | None = None,
+             redisson: bool = False, timeout: Duration = -1, on_lost: OnLostAsync | None = None,
              options: LockOptions = LockOptions()) -> AsyncLock:
         """The lock on this key; `ttl` in seconds. It is extended until it is released, also
-        while the loop is busy. `on_lost(hold, why)` is called in the loop."""
-        return AsyncLock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
+        while the loop is busy. `timeout` as of Client.lock(), for `async with`.
+        `on_lost(hold, why)` is called in the loop."""
+        return AsyncLock(self, [to_key(key)], ttl, options, on_lost, timeout, fenced=fenced,
                          kind=lib.REDLOCK_KIND_REDISSON if redisson
                          else lib.REDLOCK_KIND_EXCLUSIVE)
 
     def shared(self, key: Key, ttl: Duration = 30, *, fenced: bool = False,
-               on_lost: OnLostAsync | None = None,
+               timeout: Duration = -1, on_lost: OnLostAsync | None = None,
                options: LockOptions = LockOptions()) -> AsyncLock:
         """The same as a reader: any number of readers, or one writer, which is lock()."""
-        return AsyncLock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
+        return AsyncLock(self, [to_key(key)], ttl, options, on_lost, timeout, fenced=fenced,
                          kind=lib.REDLOCK_KIND_SHARED)
 
     def lock_many(self, keys: Iterable[Key], ttl: Duration = 30, *, fenced: bool = False,
-                  on_lost: OnLostAsync | None = None,
+                  timeout: Duration = -1, on_lost: OnLostAsync | None = None,
                   options: LockOptions = LockOptions()) -> AsyncLock:
         """Several keys, all or nothing, in one round."""
-        return AsyncLock(self, to_keys(keys), ttl, options, on_lost, fenced=fenced)
+        return AsyncLock(self, to_keys(keys), ttl, options, on_lost, timeout, fenced=fenced)
 
     def slots(self, key: Key, count: int, ttl: Duration = 30, *, fenced: bool = False,
-              on_lost: OnLostAsync | None = None,
+              timeout: Duration = -1, on_lost: OnLostAsync | None = None,
               options: LockOptions = LockOptions()) -> AsyncLock:
         """A semaphore: at most `count` holders at a time; all clients give the same count."""
-        return AsyncLock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
+        return AsyncLock(self, [to_key(key)], ttl, options, on_lost, timeout, fenced=fenced,
                          kind=lib.REDLOCK_KIND_SLOT, slots=_unsigned("slots", count))
 
-    def election(self, name: Key, ttl: Duration = 30, *, on_lost: OnLostAsync | None = None,
+    def election(self, name: Key, ttl: Duration = 30, *, timeout: Duration = -1,
+                 on_lost: OnLostAsync | None = None,
                  options: LockOptions = LockOptions()) -> AsyncElection:
         """A candidate of this election, on nodes that were admitted."""
-        return AsyncElection(self, [to_key(name)], ttl, options, on_lost,
+        return AsyncElection(self, [to_key(name)], ttl, options, on_lost, timeout,
                              kind=lib.REDLOCK_KIND_ELECTION)
 
     async def adopt(self, key: Key, token: str, ttl: Duration = 30, *,

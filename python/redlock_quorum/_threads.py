@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Any
+from typing import Any, overload
 
 from . import _greenlets
 from ._admin import Admin, Finding, Inspection, NodeHealth, Report
@@ -283,7 +283,7 @@ class Hold(Handle):
             raise error
 
     def __enter__(self) -> Hold:
-        """`with lock.acquire(5) as hold:` releases it at the end, unless the body has."""
+        """`with lock.acquire() as hold:` releases it at the end, unless the body has."""
         if self._levels.count == 0:
             raise released()  # the body would run without the lock
         self._entered.append(self._levels.count)
@@ -358,27 +358,31 @@ class Lock(Handle):
     """
 
     def __init__(self, client: Client, keys: Keys, ttl: Duration, options: LockOptions,
-                 on_lost: OnLost | None = None, **flags: Any) -> None:
+                 on_lost: OnLost | None = None, timeout: Duration = -1, **flags: Any) -> None:
         self._client = client
         self._keys = keys
         self._ttl_ms = _ttl_ms(ttl)
         self._options = checked(options, LockOptions)
         self._on_lost = on_lost
+        self._wait_ms = to_wait_ms(True, timeout)  # of `with`
         self._flags = flags
         self._uses: list[_Use] = []     # not released yet
         self._entered: list[_Use] = []  # by a `with` that has not ended
 
-    def acquire(self, timeout: Duration | None = None) -> Hold:
-        """Waits for the lock, at most so long; None: without a limit; 0: one attempt.
+    @overload
+    def acquire(self) -> Hold: ...
 
-        Raises Busy, NoQuorum ... Without a limit it waits also for nodes that are down.
+    @overload
+    def acquire(self, blocking: bool = True, timeout: Duration = -1) -> Hold | None: ...
+
+    def acquire(self, blocking: bool = True, timeout: Duration = -1) -> Hold | None:
+        """Waits for the lock, at most `timeout`; -1: without a limit. As threading.Lock's.
+
+        None: another owner has the lock, and `blocking` is false or the time is over. Raises
+        NoQuorum, Denied ... Without a limit it waits also for nodes that are down.
         """
-        return self._use(timeout).hold
-
-    def try_acquire(self) -> Hold | None:
-        """One attempt; None: another owner has the lock."""
         try:
-            return self.acquire(0)
+            return self._use(to_wait_ms(blocking, timeout)).hold
         except Busy:
             return None
 
@@ -396,7 +400,7 @@ class Lock(Handle):
         use.hold.release(confirm=confirm)
 
     def __enter__(self) -> Hold:
-        use = self._use(None)
+        use = self._use(self._wait_ms)
         self._entered.append(use)
         return use.hold
 
@@ -421,9 +425,8 @@ class Lock(Handle):
                 self._entered.remove(use)
                 return use
 
-    def _use(self, timeout: Duration | None) -> _Use:
-        return _Use(self, self._client._acquire(self._keys, to_wait_ms(timeout), self._native,
-                                                self._on_lost))
+    def _use(self, wait_ms: int) -> _Use:
+        return _Use(self, self._client._acquire(self._keys, wait_ms, self._native, self._on_lost))
 
     @staticmethod
     def _last(uses: Uses) -> _Use | None:
@@ -642,42 +645,46 @@ class Client(Handle):
     # --- locks ---
 
     def lock(self, key: Key, ttl: Duration = 30, *, fenced: bool = False,
-             recursive: bool = False, redisson: bool = False, on_lost: OnLost | None = None,
-             options: LockOptions = LockOptions()) -> Lock:
+             recursive: bool = False, redisson: bool = False, timeout: Duration = -1,
+             on_lost: OnLost | None = None, options: LockOptions = LockOptions()) -> Lock:
         """The lock on this key; `ttl` in seconds. It is extended until it is released.
 
+        `timeout`: `with` waits at most so long, and then raises WaitTimeout; 0: one attempt,
+        and Busy; -1: it waits without a limit.
         `recursive`: its thread may lock it again; then only that thread may release it.
         `on_lost(hold, why)` is called in the client's thread if the lock is lost: it must
         return soon, and must not wait for nodes.
         """
-        return Lock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
+        return Lock(self, [to_key(key)], ttl, options, on_lost, timeout, fenced=fenced,
                     recursive=recursive, kind=lib.REDLOCK_KIND_REDISSON if redisson
                     else lib.REDLOCK_KIND_EXCLUSIVE)
 
     def shared(self, key: Key, ttl: Duration = 30, *, fenced: bool = False,
-               recursive: bool = False, on_lost: OnLost | None = None,
+               recursive: bool = False, timeout: Duration = -1, on_lost: OnLost | None = None,
                options: LockOptions = LockOptions()) -> Lock:
         """The same as a reader: any number of readers, or one writer, which is lock()."""
-        return Lock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
+        return Lock(self, [to_key(key)], ttl, options, on_lost, timeout, fenced=fenced,
                     recursive=recursive, kind=lib.REDLOCK_KIND_SHARED)
 
     def lock_many(self, keys: Iterable[Key], ttl: Duration = 30, *, fenced: bool = False,
-                  recursive: bool = False, on_lost: OnLost | None = None,
+                  recursive: bool = False, timeout: Duration = -1, on_lost: OnLost | None = None,
                   options: LockOptions = LockOptions()) -> Lock:
         """Several keys, all or nothing, in one round."""
-        return Lock(self, to_keys(keys), ttl, options, on_lost, fenced=fenced,
+        return Lock(self, to_keys(keys), ttl, options, on_lost, timeout, fenced=fenced,
                     recursive=recursive)
 
     def slots(self, key: Key, count: int, ttl: Duration = 30, *, fenced: bool = False,
-              on_lost: OnLost | None = None, options: LockOptions = LockOptions()) -> Lock:
+              timeout: Duration = -1, on_lost: OnLost | None = None,
+              options: LockOptions = LockOptions()) -> Lock:
         """A semaphore: at most `count` holders at a time; all clients give the same count."""
-        return Lock(self, [to_key(key)], ttl, options, on_lost, fenced=fenced,
+        return Lock(self, [to_key(key)], ttl, options, on_lost, timeout, fenced=fenced,
                     kind=lib.REDLOCK_KIND_SLOT, slots=_unsigned("slots", count))
 
-    def election(self, name: Key, ttl: Duration = 30, *, on_lost: OnLost | None = None,
+    def election(self, name: Key, ttl: Duration = 30, *, timeout: Duration = -1,
+                 on_lost: OnLost | None = None,
                  options: LockOptions = LockOptions()) -> Election:
         """A candidate of this election, on nodes that were admitted."""
-        return Election(self, [to_key(name)], ttl, options, on_lost,
+        return Election(self, [to_key(name)], ttl, options, on_lost, timeout,
                         kind=lib.REDLOCK_KIND_ELECTION)
 
     def adopt(self, key: Key, token: str, ttl: Duration = 30, *,

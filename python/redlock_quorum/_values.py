@@ -35,14 +35,17 @@ def to_ms(value: Duration, name: str, *, up: bool = False) -> int:
     return math.ceil(exact) if up else math.floor(exact)
 
 
-def to_wait_ms(value: Duration | None) -> int:
-    """None: without a limit."""
-    if value is None:
-        return int(lib.REDLOCK_FOREVER)
-    wait = to_ms(value, "timeout", up=True)
-    if wait < 0:
-        raise _bad("BAD_OPTION", f"timeout is {value}, and must be at least 0, or None")
-    return wait
+def to_wait_ms(blocking: bool, timeout: Duration) -> int:
+    """What threading.Lock.acquire() takes; `timeout`: -1: without a limit."""
+    if not isinstance(blocking, bool):
+        raise TypeError(f"blocking is a bool, not {blocking!r}: a time is timeout={blocking!r}")
+    if isinstance(timeout, (int, float)) and timeout == -1:
+        return int(lib.REDLOCK_FOREVER) if blocking else 0
+    if not blocking:
+        raise _bad("BAD_OPTION", f"timeout is {timeout}, and blocking=False does not wait")
+    if to_ms(timeout, "timeout") < 0:
+        raise _bad("BAD_OPTION", f"timeout is {timeout}, and must be at least 0, or -1 for no limit")
+    return to_ms(timeout, "timeout", up=True)
 
 
 def to_key(value: Key) -> bytes:

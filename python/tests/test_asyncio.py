@@ -68,9 +68,10 @@ async def test_a_lock_is_held_and_released(client, quorum):
         await until(lambda: set(quorum.values("k")) == {hold.token}, "its token on all nodes")
         await hold.extend(60)
         assert hold.valid() > 30
-        assert await client.lock("k").try_acquire() is None
+        assert await client.lock("k").acquire(blocking=False) is None
         with pytest.raises(rq.WaitTimeout) as late:
-            await client.lock("k").acquire(0.05)
+            await client.lock("k", timeout=0.05).__aenter__()
+        assert await client.lock("k").acquire(timeout=0.05) is None
         assert late.value.holder == hold.holder
         assert "held by" in str(late.value)
     assert hold.lost and hold.valid_ms() == 0
@@ -81,13 +82,13 @@ async def test_a_lock_is_held_and_released(client, quorum):
 
 @runs
 async def test_a_hold_in_a_with(client, quorum):
-    async with await client.lock("k").acquire(5) as hold:
-        assert await client.lock("k").try_acquire() is None
+    async with await client.lock("k").acquire(timeout=5) as hold:
+        assert await client.lock("k").acquire(blocking=False) is None
     assert hold.lost and hold.release_error is None
-    async with await client.lock("k").acquire(5) as hold:
+    async with await client.lock("k").acquire(timeout=5) as hold:
         await hold.release()
     with pytest.raises(ZeroDivisionError):
-        async with await client.lock("k").acquire(5) as hold:
+        async with await client.lock("k").acquire(timeout=5) as hold:
             raise ZeroDivisionError
     assert hold.lost
 
@@ -180,13 +181,13 @@ async def test_a_thousand_locks_take_no_threads(client, quorum):
 @runs
 async def test_the_other_kinds(client, quorum):
     async with client.shared("s"), client.shared("s"):
-        assert await client.lock("s").try_acquire() is None
+        assert await client.lock("s").acquire(blocking=False) is None
     async with client.lock("s") as writer:
         await writer.downgrade()
         async with client.shared("s"):
             pass
     async with client.lock_many(["a", "b"]):
-        assert await client.lock("b").try_acquire() is None
+        assert await client.lock("b").acquire(blocking=False) is None
     async with client.slots("n", 2) as one, client.slots("n", 2) as two:
         assert {one.slot, two.slot} == {1, 2}
     async with client.lock("r", redisson=True):
@@ -218,7 +219,7 @@ async def test_a_waiting_acquire_is_cancelled(client, quorum):
         await until(lambda: len(client._engine.leases) == 1, "one lease")
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(client.lock("k").acquire(), 0.05)
-    await (await client.lock("k").acquire(60)).release()
+    await (await client.lock("k").acquire(timeout=60)).release()
 
 
 @runs
@@ -233,7 +234,7 @@ async def test_an_acquire_is_cancelled_at_any_time(client, quorum):
         except asyncio.CancelledError:
             continue
         await hold.release()
-    await (await client.lock("k").acquire(60)).release()
+    await (await client.lock("k").acquire(timeout=60)).release()
     await until(lambda: not client._engine.leases, "no lease")
     await until(lambda: quorum.keys() == 0, "no key")
 
@@ -241,7 +242,7 @@ async def test_an_acquire_is_cancelled_at_any_time(client, quorum):
 @runs
 async def test_a_release_is_cancelled(client, quorum):
     for turn in range(20):
-        hold = await client.lock("k").acquire(60)
+        hold = await client.lock("k").acquire(timeout=60)
         task = asyncio.create_task(hold.release())
         if turn % 2:
             await asyncio.sleep(0)
@@ -326,7 +327,7 @@ async def test_nodes_that_die(client, quorum):
     with pytest.raises(rq.Lost):
         await hold.release()
     with pytest.raises(rq.NoQuorum) as refused:
-        await client.lock("k").acquire(0)
+        await client.lock("k").acquire(timeout=0)
     assert len(refused.value.nodes) == 5
 
 
@@ -495,7 +496,7 @@ def test_fork(quorum):
                 await hold.extend()
             client.close()
             async with rq.AsyncClient(quorum.uris, PATIENT) as mine:
-                assert await mine.lock("k").try_acquire() is None
+                assert await mine.lock("k").acquire(blocking=False) is None
         asyncio.run(fails())
     assert child(check) == 0
     assert not hold.lost and hold.valid_ms() > 0

@@ -52,7 +52,7 @@ async def use(hold, method):
 async def check_state(client, close, state):
     """One hold for each method, and one for the queries."""
     holds = {method: await settled(
-        client.lock(f"{state}:{method}", ttl_of(state), options=WATCHED).acquire(60))
+        client.lock(f"{state}:{method}", ttl_of(state), options=WATCHED).acquire(timeout=60))
         for method in [*RAISES, "queries"]}
     for hold in holds.values():
         if state == LOST:

@@ -87,7 +87,7 @@ def test_a_hold_that_is_forgotten(client, other, caplog, recursive):
     assert "b'k' was not released" in caplog.text
     assert client._holds == {}
     assert other.inspect("k").nodes[0].holder == token.partition("@")[2]  # it is not released
-    other.lock("k").acquire(60).release()  # and not extended any more
+    other.lock("k").acquire(timeout=60).release()  # and not extended any more
 
 
 def test_an_async_hold_that_is_forgotten(quorum, caplog):
@@ -96,7 +96,7 @@ def test_an_async_hold_that_is_forgotten(quorum, caplog):
             with a_warning("a hold of b'k' was not released"):
                 await client.lock("k", ttl=3).acquire()
             async with rq.AsyncClient(quorum.uris, PATIENT) as other:
-                await (await other.lock("k").acquire(60)).release()
+                await (await other.lock("k").acquire(timeout=60)).release()
             assert client._engine.leases == {}
             with a_warning("a hold of b'a' was not released"):
                 token = await (await client.lock("a", ttl=30).acquire()).disown()
@@ -142,7 +142,7 @@ def test_a_client_and_its_hold_that_are_forgotten(quorum, before):
         lab.wait_for(lambda: len(seen) == 2, "two warnings")
     lab.wait_for(lambda: used() == before, "the end of its threads and descriptors")
     with rq.Client(quorum.uris, PATIENT) as client:
-        client.lock("k").acquire(60).release()
+        client.lock("k").acquire(timeout=60).release()
 
 
 def test_an_async_client_that_is_forgotten(quorum, before):
@@ -178,7 +178,7 @@ def test_a_warning_that_is_an_error_ends_nothing_else(client, other, caplog):
         warnings.simplefilter("error")
         client.lock("k", ttl=3).acquire()
         gc.collect()
-        other.lock("k").acquire(60).release()
+        other.lock("k").acquire(timeout=60).release()
     assert "was not released" in caplog.text
     with a_warning("a hold of b'l' was not released"):  # the thread is still there
         client.lock("l").acquire()
@@ -196,7 +196,7 @@ def test_a_child_forgets_nothing_of_its_parent(client, quorum):
         with rq.Client(quorum.uris, PATIENT) as mine:
             with a_warning("a hold of b'mine'"):
                 mine.lock("mine").acquire()
-            assert mine.lock("k").try_acquire() is None
+            assert mine.lock("k").acquire(blocking=False) is None
     assert child(check) == 0
     held["hold"].release()
     made[0].close()

@@ -53,18 +53,20 @@ def test_a_lock_is_held_and_released(client, quorum):
 
 def test_another_owner(client, other):
     with other.lock("k") as hold:
-        assert client.lock("k").try_acquire() is None
-        with pytest.raises(rq.Busy) as refused:
-            client.lock("k").acquire(timeout=0)
-        with pytest.raises(rq.WaitTimeout) as late:
-            client.lock("k").acquire(timeout=0.05)
+        assert client.lock("k").acquire(blocking=False) is None
+        assert client.lock("k").acquire(timeout=0) is None
+        assert client.lock("k").acquire(timeout=0.05) is None
+        with pytest.raises(rq.Busy) as refused, client.lock("k", timeout=0):
+            pytest.fail("the body runs without the lock")
+        with pytest.raises(rq.WaitTimeout) as late, client.lock("k", timeout=0.05):
+            pytest.fail("the body runs without the lock")
         assert refused.value.code == "TAKEN"
         for error in (refused.value, late.value):
             assert error.holder == "other"
             assert 0 < error.remaining <= 30
             assert sum(node.holder == "other" for node in error.nodes) >= 3
             assert "held by other" in str(error)
-        waiter = in_thread(lambda: client.lock("k").acquire(60))
+        waiter = in_thread(lambda: client.lock("k").acquire(timeout=60))
         lab.wait_for(lambda: other.inspect("k").waiting, "a waiter")
         hold.release()
     waiter().release()
@@ -100,11 +102,11 @@ def test_recursive(client, other):
         with client.lock("k", recursive=True) as inner:
             assert inner is outer
         assert not outer.lost
-        assert other.lock("k").try_acquire() is None
+        assert other.lock("k").acquire(blocking=False) is None
         with client.lock("k", recursive=True) as inner:
             inner.release()
         assert not outer.lost  # the end of the inner `with` does not release the outer one
-    other.lock("k").acquire(5).release()
+    other.lock("k").acquire(timeout=5).release()
 
 
 def test_released_in_the_body(client):
@@ -119,20 +121,20 @@ def test_released_in_the_body(client):
 
 
 def test_a_hold_in_a_with(client, other):
-    with client.lock("k").acquire(5) as hold:
-        assert other.lock("k").try_acquire() is None
+    with client.lock("k").acquire(timeout=5) as hold:
+        assert other.lock("k").acquire(blocking=False) is None
     assert hold.lost and hold.release_error is None
-    with other.lock("k").acquire(5) as hold:
+    with other.lock("k").acquire(timeout=5) as hold:
         hold.release()
     recursive = client.lock("k", recursive=True)
-    with recursive.acquire(5) as outer:
+    with recursive.acquire(timeout=5) as outer:
         with recursive.acquire() as inner:
             assert inner is outer
         with recursive.acquire() as inner:
             inner.release()
         assert not outer.lost
     with pytest.raises(ZeroDivisionError):
-        with other.lock("k").acquire(5) as hold:
+        with other.lock("k").acquire(timeout=5) as hold:
             raise ZeroDivisionError
     assert hold.lost
 
@@ -195,20 +197,20 @@ def test_release_by_the_lock_in_another_thread(client):
 
 def test_shared_and_many_and_slots_and_redisson(client, other, quorum):
     with client.shared("s"), other.shared("s"):
-        assert client.lock("s").try_acquire() is None
+        assert client.lock("s").acquire(blocking=False) is None
     with client.lock("s") as writer:
         writer.downgrade()
-        other.shared("s").acquire(5).release()
+        other.shared("s").acquire(timeout=5).release()
     with client.lock_many(["a", b"b"]):
-        assert other.lock("b").try_acquire() is None
+        assert other.lock("b").acquire(blocking=False) is None
     with client.slots("n", 2) as one, client.slots("n", 2) as two:
         assert {one.slot, two.slot} == {1, 2}
         assert other.inspect("n!1").kind == "slot"
         assert other.inspect("n").kind == ""
-        assert other.slots("n", 2).try_acquire() is None
+        assert other.slots("n", 2).acquire(blocking=False) is None
     with client.lock("r", redisson=True):
         lab.wait_for(lambda: quorum[0].call("TYPE", "r") == "hash", "a hash")
-        assert other.lock("r").try_acquire() is None
+        assert other.lock("r").acquire(blocking=False) is None
 
 
 def test_fences_rise(admitted, client, other):
@@ -253,7 +255,14 @@ def test_adopt_and_disown(client, other):
     (lambda client: client.lock("k", ttl=0).acquire(), "BAD_TTL"),
     (lambda client: client.lock("k", ttl=-5).acquire(), "BAD_TTL"),
     (lambda client: client.lock("k", ttl=10 ** 6).acquire(), "BAD_TTL"),
-    (lambda client: client.lock("k").acquire(-1), "BAD_OPTION"),
+    (lambda client: client.lock("k").acquire(timeout=-2), "BAD_OPTION"),
+    (lambda client: client.lock("k").acquire(timeout=datetime.timedelta(seconds=-1)),
+     "BAD_OPTION"),
+    (lambda client: client.lock("k").acquire(timeout=-0.0001), "BAD_OPTION"),
+    (lambda client: client.lock("k").acquire(blocking=False, timeout=1), "BAD_OPTION"),
+    (lambda client: client.lock("k").acquire(False, 0), "BAD_OPTION"),
+    (lambda client: client.lock("k", timeout=-0.5), "BAD_OPTION"),
+    (lambda client: client.slots("k", 2, timeout=float("inf")), "BAD_OPTION"),
     (lambda client: client.lock("k", ttl=float("nan")).acquire(), "BAD_OPTION"),
     (lambda client: client.lock_many(["a", "a"]).acquire(), "BAD_KEY"),
     (lambda client: client.lock_many([]).acquire(), "BAD_KEY"),
@@ -274,6 +283,8 @@ def test_types(client):
     for wrong, text in (
             (lambda: client.lock(5), "a key is a str"),
             (lambda: client.lock("k", ttl="30"), "ttl is a number"),
+            (lambda: client.lock("k").acquire(5), "a time is timeout=5"),
+            (lambda: client.lock("k").acquire(timeout=None), "timeout is a number"),
             (lambda: client.lock_many("ab"), "several keys are a list"),
             (lambda: client.adopt("k", None), "a token is a str"),
             (lambda: client.lock("k", options={"max_hold": 5}), "options is a .*LockOptions"),
@@ -338,7 +349,7 @@ def test_nodes_that_die(client, quorum):
     with pytest.raises(rq.Lost):
         hold.release()
     with pytest.raises(rq.NoQuorum) as refused:
-        client.lock("k").acquire(0)
+        client.lock("k").acquire(timeout=0)
     assert len(refused.value.nodes) == 5
     assert "sock: " in str(refused.value)
 
@@ -409,7 +420,7 @@ def test_close_ends_waits(quorum, client, other):
     assert held.lost
     with pytest.raises(rq.Closed):
         closing.lock("k").acquire()
-    assert client.lock("h").try_acquire() is None  # until its TTL ends
+    assert client.lock("h").acquire(blocking=False) is None  # until its TTL ends
 
 
 def test_a_signal_ends_a_wait(client, other):
@@ -428,7 +439,7 @@ def test_a_signal_ends_a_wait(client, other):
             with pytest.raises(Stopped):
                 client.lock("k").acquire()
             result()
-        other.lock("k").acquire(60).release()
+        other.lock("k").acquire(timeout=60).release()
     finally:
         signal.signal(signal.SIGUSR1, before)
 
@@ -445,7 +456,7 @@ def interrupt():
     held.release()
 threading.Thread(target=interrupt).start()
 observer = client.observe("e")
-hold = client.lock("k", recursive=True).acquire(60)
+hold = client.lock("k", recursive=True).acquire(timeout=60)
 print(hold.lost, bool(client._closed), next((each for each in observer if each.term), None))
 try:
     client.lock("k").acquire()
@@ -561,7 +572,7 @@ def child(function):
 
 def test_fork(client, quorum):
     hold = client.lock("k").acquire()
-    waiting = in_thread(lambda: client.lock("k").acquire(60))
+    waiting = in_thread(lambda: client.lock("k").acquire(timeout=60))
 
     def check():
         assert hold.lost and hold.valid_ms() == 0
@@ -571,7 +582,7 @@ def test_fork(client, quorum):
                 call()
         client.close()
         with rq.Client(quorum.uris, rq.Options(node_timeout=5)) as mine:
-            assert mine.lock("k").try_acquire() is None
+            assert mine.lock("k").acquire(blocking=False) is None
             mine.lock("l").acquire().release()
     assert child(check) == 0
     assert not hold.lost

@@ -18,7 +18,7 @@ class Program:
     def lock(self, turn):
         def lost(_hold, why):
             turn.note("loss", now_us(), now_us(), why.code)
-        more = {"on_lost": lost,
+        more = {"on_lost": lost, "timeout": turn.wait,
                 "options": redlock_quorum.LockOptions(watchdog=turn.way == "long")}
         make, key = self.client, turn.keys[0]
         return {"exclusive": lambda: make.lock(key, turn.ttl, fenced=turn.fenced, **more),
@@ -30,7 +30,7 @@ class Program:
 
     async def turn(self, turn, what):
         try:
-            hold = await self.lock(turn).acquire(turn.wait)
+            hold = await self.lock(turn).__aenter__()
         except redlock_quorum.RedlockError as error:
             turn.note(what, turn.begin, now_us(), error.code)
             return
