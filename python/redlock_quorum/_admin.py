@@ -188,7 +188,7 @@ class Admin(Handle):
     """The same for threads that wait."""
 
     def __init__(self, nodes: Iterable[str] | str | None, options: Options | None) -> None:
-        self._engine = Engine(nodes, options)
+        self._engine = Engine(nodes, options, logs=False)  # the first client does
 
     def close(self) -> None:
         self._engine.close()

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from . import _greenlets
+from . import _events, _greenlets
 from ._errors import RedlockError, Reply, make_error, of_last_call, replies_of
 from ._forgotten import AT_EXIT, Forgotten
 from ._native import NULL, Arguments, Handle, address, ffi, lib
@@ -171,9 +171,11 @@ class Engine(Handle):
     """The thread, its loop and its client."""
 
     def __init__(self, nodes: Iterable[str] | str | None, options: Options | None,
-                 on_span: OnSpan | None = None) -> None:
+                 on_span: OnSpan | None = None, *, logs: bool = True) -> None:
         _greenlets.refuse()
         uris, native = to_native(*settle(nodes, options))
+        if logs:
+            _events.set_options(native.struct)
         self.spans = Spans(on_span) if on_span else None
         if self.spans:
             self.spans.set_options(native.struct)

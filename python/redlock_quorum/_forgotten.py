@@ -2,29 +2,17 @@
 
 A finalizer runs in any thread, in the middle of anything. It must not wait for a lock, which its
 own thread may have, and a KeyboardInterrupt that is raised in Python code of it is lost. So the
-finalizers are functions written in C, and what remains to be done is done in a thread.
+finalizers are functions written in C, and what remains to be done is done in another thread.
 """
 from __future__ import annotations
 
-import contextlib
-import importlib
-import os
-import threading
 import warnings
 import weakref
 from collections.abc import Iterable
 from typing import Any
 
+from . import _later
 from ._registry import log
-
-
-def _new_queue() -> Any:
-    return importlib.import_module("_queue").SimpleQueue()  # in C; `queue` may be patched
-
-
-_gone = _new_queue()
-_guard = threading.RLock()  # a signal handler may enter it again
-_thread: threading.Thread | None = None
 
 
 # Handlers that are registered earlier run later than those of this package.
@@ -37,10 +25,10 @@ class Forgotten(weakref.ref[Any]):
     first: so it is kept by what it ends, and dropped when `thing` is closed or released."""
 
     def __new__(cls, thing: Any, *_: object) -> Forgotten:
-        return super().__new__(cls, thing, _gone.put)
+        return super().__new__(cls, thing, _later.queue.put)
 
     def __init__(self, _thing: Any) -> None:  # what weakref.ref has of it is made by __new__()
-        _start()
+        _later.start()
 
     def end(self) -> None:
         raise NotImplementedError
@@ -60,33 +48,3 @@ def warn_of_hold(keys: Iterable[bytes]) -> None:
             "use `with`")
     log.warning("%s", text)  # by default a ResourceWarning is not shown
     warn(text)
-
-
-def _start() -> None:
-    global _thread
-    if _thread:
-        return
-    with _guard:
-        if not _thread:
-            made = threading.Thread(target=_run, args=(_gone,), name="redlock-forgotten",
-                                    daemon=True)
-            with contextlib.suppress(RuntimeError):  # no more threads: the next one tries again
-                made.start()
-                _thread = made
-
-
-def _run(gone: Any) -> None:
-    while True:
-        try:
-            gone.get().end()
-        except BaseException:
-            log.exception("an exception at the end of what was forgotten")
-
-
-def _after_fork() -> None:
-    """In the child: what was made by the parent belongs to it."""
-    global _gone, _guard, _thread
-    _gone, _guard, _thread = _new_queue(), threading.RLock(), None
-
-
-os.register_at_fork(after_in_child=_after_fork)

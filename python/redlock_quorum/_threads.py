@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, overload
 
-from . import _greenlets
+from . import _events, _greenlets
 from ._admin import Admin, Finding, Inspection, NodeHealth, Report
 from ._errors import (
     Busy, Closed, Failure, Lost, NotAcquired, RedlockError, Reply, Unconfirmed, make_error,
@@ -621,6 +621,7 @@ class Client(Handle):
         # Settled once: a second client of the same nodes is made later.
         self._nodes, self._options = settle(nodes, options)
         uris, native = to_native(self._nodes, self._options)
+        _events.set_options(native.struct)
         self._spans = Spans(on_span) if on_span else None
         if self._spans:
             self._spans.set_options(native.struct)

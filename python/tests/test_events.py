@@ -1,0 +1,157 @@
+"""Events are records of the logger `redlock_quorum`, and no handler can stop a client."""
+import asyncio
+import contextlib
+import logging
+import threading
+
+import lab
+import pytest
+from conftest import PATIENT
+from test_threads import run_program
+
+import redlock_quorum as rq
+from redlock_quorum import _events, _later
+
+LOG = logging.getLogger("redlock_quorum")
+
+
+class Book(logging.Handler):
+    """The records of events by their names; `emits` is called with each."""
+
+    def __init__(self, emits=lambda record: None):
+        super().__init__()
+        self.emits = emits
+        self.records = []
+
+    def emit(self, record):
+        self.records.append(record)
+        self.emits(record)
+
+    def of(self, event):
+        return [each for each in self.records if getattr(each, "redlock_event", "") == event]
+
+
+@contextlib.contextmanager
+def logging_to(book, level=logging.INFO):
+    before = LOG.level
+    LOG.setLevel(level)
+    LOG.addHandler(book)
+    try:
+        yield book
+    finally:
+        LOG.removeHandler(book)
+        LOG.setLevel(before)
+
+
+def refuse(client):
+    """Somebody else has the lock."""
+    with contextlib.suppress(rq.Busy):
+        client.lock("k").acquire(timeout=0)
+
+
+def lose_by_threads(quorum, options):
+    with rq.Client(quorum.uris, options) as client:
+        hold = client.lock("a\nb", ttl=3).acquire()
+        quorum.kill(0, 1, 2)
+        assert hold.wait_lost(lab.STATE_SECONDS)
+
+
+def lose_by_tasks(quorum, options):
+    async def main():
+        async with rq.AsyncClient(quorum.uris, options) as client:
+            hold = await client.lock("a\nb", ttl=3).acquire()
+            quorum.kill(0, 1, 2)
+            await asyncio.wait_for(hold.wait_lost(), lab.STATE_SECONDS)
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("lose", [lose_by_threads, lose_by_tasks])
+def test_a_loss(quorum, lose):
+    with logging_to(Book()) as book:
+        lose(quorum, rq.Options(node_timeout=0.5))
+        lab.wait_for(lambda: book.of("lock_lost"), "lock_lost")
+    [lost] = book.of("lock_lost")
+    assert (lost.levelno, lost.name) == (logging.ERROR, "redlock_quorum")
+    assert lost.redlock_fields["key"] == "a\nb"
+    assert lost.redlock_fields["code"] == "EXPIRED" and lost.redlock_fields["valid_us"] == 0
+    assert lost.getMessage().startswith("lock_lost: lease=") and "key='a\\nb'" in lost.getMessage()
+    assert {each.levelno for each in book.of("node_disconnected")} == {logging.WARNING}
+    assert {each.levelno for each in book.of("node_connected")} == {logging.INFO}
+    assert quorum.uris[0] in [each.redlock_fields["uri"] for each in book.of("node_connected")]
+
+
+def test_levels(quorum):
+    with logging_to(Book(), logging.ERROR) as book:
+        lose_by_threads(quorum, rq.Options(node_timeout=0.5))
+        lab.wait_for(lambda: book.of("lock_lost"), "lock_lost")
+    assert {each.levelno for each in book.records} == {logging.ERROR}
+
+
+def test_no_secrets(quorum):
+    options = rq.Options(node_timeout=5, username="somebody", password="s3cret")
+    with logging_to(Book()) as book, rq.Client(quorum.uris, options) as client:
+        with pytest.raises(rq.Denied):
+            client.lock("k").acquire(timeout=0)
+        lab.wait_for(lambda: len(book.of("node_refused")) == 5, "node_refused")
+    assert book.of("node_refused")[0].redlock_fields["fault"] == "WRONGPASS"
+    assert "s3cret" not in str([vars(each) for each in book.records])
+
+
+def test_a_handler_that_hangs(quorum, other):
+    """The client works on, and what waits for the handler is limited."""
+    hangs, go_on = threading.Event(), threading.Event()
+
+    def hang(_record):
+        hangs.set()
+        go_on.wait()
+    try:
+        with logging_to(Book(hang)), rq.Client(quorum.uris, PATIENT) as client:
+            assert hangs.wait(lab.STATE_SECONDS)
+            with other.lock("k"):
+                for _ in range(1100):
+                    refuse(client)
+            assert 900 < _later.queue.qsize() <= 1000
+            with client.lock("k") as hold:
+                hold.extend()
+    finally:
+        go_on.set()
+
+
+def test_a_handler_that_raises(quorum, capsys):
+    def fail(record):
+        raise ValueError("of a handler")
+    with logging_to(Book(fail)) as book, rq.Client(quorum.uris, PATIENT) as client:
+        client.lock("k").acquire().release()
+        lab.wait_for(lambda: len(book.of("node_connected")) == 5, "all events")
+    lab.wait_for(lambda: "of a handler" in capsys.readouterr().err, "what it raised")
+
+
+FORKED = """
+import contextlib, logging, os, sys, redlock_quorum as rq
+logging.basicConfig(format="%(redlock_event)s", level="INFO", stream=sys.stdout)
+client = rq.Client(sys.argv[1:], rq.Options(node_timeout=5))
+client.lock("k").acquire()
+child = os.fork()
+if child == 0:
+    with rq.Client(sys.argv[1:], rq.Options(node_timeout=5)) as client:
+        with contextlib.suppress(rq.Busy):
+            client.lock("k").acquire(timeout=0)
+    sys.exit()  # what waits is written
+os.waitpid(child, 0)
+"""
+
+
+def test_a_fork_and_the_end(quorum):
+    """A new client in the child logs; what waits at the end of the process is written."""
+    shown = run_program(FORKED, quorum).split()
+    assert shown.count("acquire_refused") == 1
+    assert shown.count("node_connected") >= 6  # of each a majority at least
+
+
+def test_no_events_of_the_second_client(quorum):
+    with logging_to(Book()) as book, rq.Client(quorum.uris, PATIENT) as client:
+        client.inspect("k")
+        lab.wait_for(lambda: len(book.of("node_connected")) == 5, "all events")
+        client.close()
+        _events.flush()
+        assert len(book.of("node_connected")) == 5
