@@ -56,11 +56,14 @@ struct cli_command {
     int operands_least, operands_most;
 };
 
+#define CLI_MORE_FILES_MAX 256
+
 /* The command line; environment and configuration file fill in what it does not set. */
 struct cli {
     const struct cli_command *command; /* NULL while its name is looked for */
     bool alone;      /* needs no nodes: neither environment nor file is read */
     int own_failure; /* the exit code if no client can be made: 125, or the command's own */
+    unsigned more_files; /* that the command needs besides; at most CLI_MORE_FILES_MAX */
 
     struct redlock_settings *settings; /* the texts of what follows */
     const char **uris;

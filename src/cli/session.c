@@ -15,7 +15,7 @@
  */
 #define FILES_OF_NODE 2
 #define FILES_BESIDE  9
-#define FILES_MAX     (FILES_BESIDE + FILES_OF_NODE * REDLOCK_NODES_MAX)
+#define FILES_MAX     (FILES_BESIDE + FILES_OF_NODE * REDLOCK_NODES_MAX + CLI_MORE_FILES_MAX)
 
 #define NICE 19
 
@@ -38,7 +38,7 @@ void cli_need_files(const struct cli *cli, size_t nodes)
 {
     int file[FILES_MAX];
     size_t most = nodes < REDLOCK_NODES_MAX ? nodes : REDLOCK_NODES_MAX;
-    size_t needed = FILES_BESIDE + FILES_OF_NODE * most;
+    size_t needed = FILES_BESIDE + FILES_OF_NODE * most + cli->more_files;
     size_t opened = 0;
     while (opened < needed &&
            (file[opened] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """redlock monitor: hostile clients neither stop it nor make it use much."""
+import collections
 import contextlib
 import random
 import re
+import resource
 import socket
 import struct
 
@@ -77,6 +79,38 @@ def _(quorum):
                 equal(monitor.get("/metrics")[0], 200, "meanwhile")
         lab.wait_for(lambda: monitor.files() <= files + CONNECTIONS_MAX + FILES_MORE, "an end of most")
         equal(monitor.get("/metrics")[0], 200, "afterwards")
+
+
+@contextlib.contextmanager
+def descriptors(count):
+    """Those that what is started meanwhile may have."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@case("with the fewest descriptors that it accepts, connections take none from the nodes")
+def _(quorum):
+    with descriptors(64):
+        told = lab.redlock("monitor", *lab.PATIENT, "--listen", f"unix:{lab.temporary('few')}",
+                           env=lab.on(quorum)).expect(125, err="^redlock: Too many open files").err
+    needed, free = map(int, re.findall(r" (\d+) file descriptors are needed, (\d+) are free", told)[0])
+    with descriptors(64 + needed - free):
+        monitor = Monitor(quorum)
+    idle = collections.deque(maxlen=4 * CONNECTIONS_MAX)  # those that leave it are closed
+    with monitor:
+        def connected(index):
+            for _ in range(2 * CONNECTIONS_MAX):
+                idle.append(monitor.connect())
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                    idle[-1].sendall(GET[:-1])
+            return monitor.json("nodes")["nodes"][index]["connected"]
+        lab.wait_for(lambda: connected(4), "all nodes")
+        quorum.kill(1)
+        lab.wait_for(lambda: not connected(1), "a node that is away")
+        quorum.start()
+        lab.wait_for(lambda: connected(1), "the node that is back")
 
 
 @case("requests byte by byte get their answer, if they come to their end")

@@ -30,7 +30,7 @@ struct http {
     struct evhttp *server;
     struct listener listener;
     TAILQ_HEAD(, connection) connections;
-    unsigned open; /* connections that are not ending */
+    unsigned open, ending; /* connections */
     struct cli_timer sweep;
     char host[256]; /* the name of this machine */
 };
@@ -52,6 +52,7 @@ static bool has_ended(const struct connection *connection)
 static void forget(struct http *http, struct connection *connection)
 {
     http->open -= !connection->is_ending;
+    http->ending -= connection->is_ending;
     TAILQ_REMOVE(&http->connections, connection, next);
     bufferevent_decref(connection->stream);
     free(connection);
@@ -62,6 +63,7 @@ static void end(struct http *http, struct connection *connection)
 {
     connection->is_ending = true;
     http->open--;
+    http->ending++;
     shutdown(bufferevent_getfd(connection->stream), SHUT_RDWR);
 }
 
@@ -77,7 +79,8 @@ static void sweep(void *arg)
         else if (!at->is_ending && now - at->begun_us > HTTP_SECONDS_MAX * INT64_C(1000000))
             end(http, at);
     }
-    evconnlistener_enable(http->listener.of_loop);
+    if (http->open + http->ending < HTTP_FILES_MAX)
+        evconnlistener_enable(http->listener.of_loop);
 }
 
 /* If there are too many, the oldest one makes room: it had the most time. */
@@ -97,6 +100,8 @@ static struct bufferevent *accepted(struct event_base *base, void *arg)
     bufferevent_incref(new->stream);
     TAILQ_INSERT_TAIL(&http->connections, new, next);
     http->open++;
+    if (http->open + http->ending == HTTP_FILES_MAX)
+        evconnlistener_disable(http->listener.of_loop); /* until the next sweep */
     return new->stream;
 }
 

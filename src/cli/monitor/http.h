@@ -11,10 +11,11 @@
 #include <event2/keyvalq_struct.h>
 
 #define HTTP_CONNECTIONS_MAX 64
-#define HTTP_HEADERS_MAX     8192 /* bytes */
-#define HTTP_BODY_MAX        1024 /* bytes; no request needs one */
-#define HTTP_IDLE_S          10   /* without a byte in either direction */
-#define HTTP_SECONDS_MAX     30   /* of a connection */
+#define HTTP_FILES_MAX       (2 * HTTP_CONNECTIONS_MAX) /* with those that are ending */
+#define HTTP_HEADERS_MAX     8192                       /* bytes */
+#define HTTP_BODY_MAX        1024                       /* bytes; no request needs one */
+#define HTTP_IDLE_S          10 /* without a byte in either direction */
+#define HTTP_SECONDS_MAX     30 /* of a connection */
 
 #define HTTP_TEXT "text/plain; charset=utf-8"
 #define HTTP_JSON "application/json"

@@ -96,6 +96,7 @@ int cli_monitor(struct cli *cli, int argc, char **argv)
     static struct monitor monitor;
     struct cli_signals signals;
     read_options(&monitor, cli, argc, argv);
+    cli->more_files = HTTP_FILES_MAX + 1; /* it listens with one */
     cli_connect(cli);
     cli_signals_begin(&signals, cli->base, cli_set, &monitor.done);
     monitor.locks = monitor_locks_new(cli);
