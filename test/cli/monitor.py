@@ -375,7 +375,7 @@ def _(quorum):
 
 @case("an address: any port, and other hosts only if they may")
 def _(quorum):
-    for place, words in (("127.0.0.1", ()), ("localhost", ()), ("0.0.0.0", ("--allow-remote",))):
+    for place, words in (("127.0.0.1", ()), ("0.0.0.0", ("--allow-remote",))):
         process = lab.start("monitor", "--listen", f"{place}:0", *words, env=on(quorum))
         line = process.stderr.readline().decode()
         port = re.search(r"page is at http://\S+:(\d+)/", line)[1]
@@ -389,6 +389,8 @@ def _(quorum):
     refused(quorum, 64, "--allow-remote", "--listen", "0.0.0.0:0")
     for wrong in ("127.0.0.1", ":80", "80", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:99999"):
         refused(quorum, 78, "--listen", "--listen", wrong)
+    for name in "localhost", "[localhost]", "host.invalid", "1.2.3.4.5":
+        refused(quorum, 78, "a name is not looked up", "--listen", f"{name}:0")
 
 
 @case("options that are out of range")

@@ -88,10 +88,13 @@ static void begin_unix(struct listener *listener, const struct cli *cli, const c
 
 /* --- an address --- */
 
-/* Cuts "127.0.0.1:9121" or "[::1]:9121" in two. */
-static struct addrinfo *look_up(const char *where)
+/*
+ * Cuts "127.0.0.1:9121" or "[::1]:9121" in two. A name may have several addresses, of which
+ * only one would be bound.
+ */
+static struct addrinfo *read_address(const char *where)
 {
-    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
     struct addrinfo *found = NULL;
     char *host = cli_format("%s", where), *begin = host;
     char *colon = strrchr(host, ':');
@@ -105,9 +108,8 @@ static struct addrinfo *look_up(const char *where)
     if (strspn(colon + 1, "0123456789") != strlen(colon + 1) || strlen(colon + 1) > 5 ||
         atol(colon + 1) > UINT16_MAX)
         fail(where, "the port is a number up to 65535");
-    int code = getaddrinfo(begin, colon + 1, &wanted, &found);
-    if (code != 0)
-        fail(where, gai_strerror(code));
+    if (getaddrinfo(begin, colon + 1, &wanted, &found) != 0)
+        fail(where, "no address, such as 127.0.0.1 or [::1]; a name is not looked up");
     free(host);
     return found;
 }
@@ -141,7 +143,7 @@ static char *place_of(evutil_socket_t fd)
 static void begin_tcp(struct listener *listener, const struct cli *cli, const char *where,
                       bool allow_remote)
 {
-    struct addrinfo *found = look_up(where);
+    struct addrinfo *found = read_address(where);
     listener->is_remote = !is_loopback(found->ai_addr);
     if (listener->is_remote && !allow_remote)
         cli_fail(CLI_USAGE,
