@@ -79,6 +79,7 @@ VERBS = {
     "try redisson": [Row("try redisson --alternations 50", figure=r"^(wake_p50_ms +[\d.]+)",
                      unless=r"^(redisson is skipped[,:].*)$")],
     "check lint": [Row("check lint", figure=r"^(\d+ sources, .*: 0 have warnings)$")],
+    "check types": [Row("check types", figure=r"^(Type completeness score: [\d.]+%)$")],
     "check tsan": [Row("check tsan 2", figure=STRESS)],
     "check helgrind": [Row("check helgrind 2", figure=STRESS)],
     "check fuzz [TARGET...]": [Row("check fuzz resp --seconds 10",

@@ -7,7 +7,7 @@ import os
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 from ._admin import Inspection, Report, start_check, start_inspect, start_list
 from ._engine import ON_ACQUIRED, ON_EXTENDED, ON_RELEASED, Engine, Lease
@@ -17,7 +17,7 @@ from ._errors import (
 from ._forgotten import Forgotten, warn, warn_of_hold
 from ._native import NULL, Arguments, Handle, address, ffi, lib
 from ._registry import Registry, argument, callback, log
-from ._spans import OnSpan
+from ._spans import Caller, OnSpan
 from ._stats import prometheus_text
 from ._threads import (
     Leader, LockOptions, _ttl_ms, _unsigned, leader_of, report_unknown_exit)
@@ -70,7 +70,7 @@ class _AsyncLease(Lease):
         self.extension: _Result | None = None  # also of a downgrade, and of an adoption
         # Set when it is acquired, until the hold is given up.
         self.forgotten: _ForgottenHold | None = None
-        self.over = False  # released or abandoned: nothing more is reported
+        self.over: bool = False  # released or abandoned: nothing more is reported
 
     def job(self, result: _Result, begin: Callable[[], None]) -> Callable[[], None]:
         """`begin` as a job of the engine. An exception in it ends the wait for the result."""
@@ -86,7 +86,7 @@ class _AsyncLease(Lease):
     def capture(self, options: Any) -> None:
         """The context of the task, for the spans of this lease."""
         if self.engine.spans:
-            self.caller = self.engine.spans.capture()
+            self.caller: Caller | None = self.engine.spans.capture()
             options.user = self.caller.argument
 
     def begin_acquire(self, keys: list[bytes], options: Any) -> None:
@@ -203,9 +203,9 @@ class _AsyncLease(Lease):
 
     def on_extended(self, result: Any) -> None:
         self.note_validity()
-        self.token = ffi.string(lib.redlock_token(self.pointer)).decode()
+        self.token: str = ffi.string(lib.redlock_token(self.pointer)).decode()
         if result.code == lib.REDLOCK_OK:
-            self.fence = int(lib.redlock_fence(self.pointer))
+            self.fence: int = int(lib.redlock_fence(self.pointer))
             self._finish_extension(None)
             return
         self._finish_extension(self.failed(result))
@@ -244,8 +244,8 @@ class _AsyncLease(Lease):
             _call_in(self.loop, hold._set_lost, lost)
 
     why: Lost | None = None
-    adopting = False
-    acquiring = False
+    adopting: bool = False
+    acquiring: bool = False
 
 
 class _ForgottenHold(Forgotten):
@@ -253,8 +253,8 @@ class _ForgottenHold(Forgotten):
 
     def __init__(self, hold: AsyncHold) -> None:
         super().__init__(hold)
-        self.lease = hold._lease
-        self.keys = hold.keys
+        self.lease: _AsyncLease = hold._lease
+        self.keys: tuple[bytes, ...] = hold.keys
 
     def end(self) -> None:
         """It is not released: what it was for may still be going on."""
@@ -280,7 +280,7 @@ class AsyncHold(Handle):
         self._lost = asyncio.Event()
         self._lock: AsyncLock | None = None  # None: it was adopted
         self._is_told = False
-        self.keys = tuple(keys)
+        self.keys: tuple[bytes, ...] = tuple(keys)
         # Why the release at the end of a `with` was not confirmed, or that it was lost before.
         self.release_error: RedlockError | None = None
         lease.forgotten = _ForgottenHold(self)
@@ -581,8 +581,8 @@ class AsyncLock(Handle):
 class AsyncElection(AsyncLock):
     """A candidate of an election: it leads while it holds the lock."""
 
-    campaign = AsyncLock.acquire
-    resign = AsyncLock.release
+    campaign: Final = AsyncLock.acquire
+    resign: Final = AsyncLock.release
 
 
 _leaders: Registry[Callable[[Leader], object]] = Registry()

@@ -52,9 +52,9 @@ class Lease(Handle):
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.pointer: Any = None  # only the engine's thread uses it
-        self.token = ""
-        self.fence = 0
-        self.slot = 0
+        self.token: str = ""
+        self.fence: int = 0
+        self.slot: int = 0
         self.caller: Caller | None = None  # kept for its spans
         self._until = (0, 0)
 
@@ -176,17 +176,17 @@ class Engine(Handle):
         uris, native = to_native(*settle(nodes, options))
         if logs:
             _events.set_options(native.struct)
-        self.spans = Spans(on_span) if on_span else None
+        self.spans: Spans | None = Spans(on_span) if on_span else None
         if self.spans:
             self.spans.set_options(native.struct)
-        self.pid = os.getpid()
+        self.pid: int = os.getpid()
         self.leases: dict[int, Lease] = {}
         self.closing: list[Job] = []  # called in the thread when the engine ends
         self._jobs: collections.deque[Job] = collections.deque()
         # No job is posted after the last one has run. A signal handler may enter it again.
         self._guard = threading.RLock()
         self._inside: set[int] = set()  # the threads that are in it, or about to be
-        self.closed = ""  # why: close() was called, or the loop has failed
+        self.closed: str = ""  # why: close() was called, or the loop has failed
         self._woken, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._number = _engines.add(self)
         self._base: Any = NULL
@@ -215,8 +215,8 @@ class Engine(Handle):
                                   NULL) != lib.REDLOCK_OK:
             raise of_last_call()
         self.client = made[0]
-        self.quorum = int(lib.redlock_client_quorum(self.client))
-        self.node_count = int(lib.redlock_client_nodes(self.client))
+        self.quorum: int = int(lib.redlock_client_quorum(self.client))
+        self.node_count: int = int(lib.redlock_client_nodes(self.client))
         # A daemon: at the end of the process _at_exit() ends it, after all other threads.
         self._thread = threading.Thread(target=self._run, name="redlock", daemon=True)
         self._thread.start()

@@ -37,7 +37,7 @@ class Caller:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.context = contextvars.copy_context()
+        self.context: contextvars.Context = contextvars.copy_context()
 
     @property
     def argument(self) -> Any:
@@ -59,7 +59,7 @@ class Spans:
         self._callers: weakref.WeakValueDictionary[int, Caller] = weakref.WeakValueDictionary()
         self._begun: dict[tuple[int, str], Caller] = {}
         self._recent: dict[int, Caller] = {}
-        self.number = _all.add(self)
+        self.number: int = _all.add(self)
 
     def capture(self) -> Caller:
         caller = Caller(next(self._numbers))

@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Any, overload
+from typing import Any, Final, overload
 
 from . import _events, _greenlets
 from ._admin import Admin, Finding, Inspection, NodeHealth, Report
@@ -53,7 +53,7 @@ class _Loss:
     """Where the client's thread reports that a lock is lost, maybe before its hold exists."""
 
     def __init__(self) -> None:
-        self.event = threading.Event()
+        self.event: threading.Event = threading.Event()
         self.why: Lost | None = None
         self._hold: weakref.ref[Hold] | None = None
         self._guard = threading.Lock()
@@ -160,7 +160,7 @@ class Hold(Handle):
         self._uses: list[_Use] = []  # of each level, unless it was adopted
         self._entered: list[int] = []  # levels at the begin of each `with`
         self._caller: Caller | None = None  # kept for its spans
-        self.keys = tuple(keys)
+        self.keys: tuple[bytes, ...] = tuple(keys)
         # Why the release at the end of a `with` was not confirmed, or that it was lost before.
         self.release_error: RedlockError | None = None
 
@@ -462,8 +462,8 @@ class Election(Lock):
     """A candidate of an election: it leads while it holds the lock. `hold.term` is the number
     of its term, for every request that it makes as the leader."""
 
-    campaign = Lock.acquire
-    resign = Lock.release
+    campaign: Final = Lock.acquire
+    resign: Final = Lock.release
 
 
 @dataclasses.dataclass(frozen=True)

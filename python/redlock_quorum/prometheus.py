@@ -9,7 +9,7 @@ import concurrent.futures
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import Metric, parser
-from prometheus_client import registry as _registry
+from prometheus_client.registry import Collector as _Collector
 
 from . import AsyncClient, Client, Closed, Forked
 
@@ -19,7 +19,7 @@ __all__ = ["Collector"]
 _families: Callable[[str], Iterable[Metric]] = parser.text_string_to_metric_families
 
 
-class Collector(_registry.Collector):
+class Collector(_Collector):
     """What a client has counted, with these labels; docs/telemetry.md lists the metrics.
 
     A registry takes one such collector. It collects in any thread, also for an AsyncClient. A
