@@ -6,24 +6,27 @@ from __future__ import annotations
 
 import importlib
 import os
+import pathlib
 from typing import Any
 
 from ._cdef import CDEF
 
 NAME = "libredlock.so.1"
+OURS = pathlib.Path(__file__).with_name(NAME)  # a wheel has one
 
 
 def _open() -> tuple[Any, Any]:
     made: Any = importlib.import_module("cffi").FFI()
     made.cdef(CDEF)
-    name = os.environ.get("REDLOCK_LIBRARY") or NAME
+    name = os.environ.get("REDLOCK_LIBRARY") or (str(OURS) if OURS.exists() else NAME)
     try:
         # RTLD_GLOBAL is not set: the names of libevent are found through libredlock.
         return made, made.dlopen(name, made.RTLD_NOW)
     except OSError as why:
         raise ImportError(
-            f"cannot load {name}: {why}. Install libredlock and run ldconfig, or set "
-            "REDLOCK_LIBRARY to the path of libredlock.so.1") from why
+            f"cannot load {name}: {why}. Install the wheel, which has its own, or libredlock "
+            "(Debian: libredlock1; else run ldconfig), or set REDLOCK_LIBRARY to the path of "
+            f"{NAME}") from why
 
 
 ffi, lib = _open()

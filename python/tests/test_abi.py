@@ -2,6 +2,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -11,6 +12,8 @@ from redlock_quorum import _native, library_version, __version__
 from redlock_quorum._cdef import CDEF
 
 PYTHON = pathlib.Path(__file__).resolve().parents[1]
+sys.path.append(str(PYTHON))
+import make_cdef  # noqa: E402
 INCLUDE = PYTHON.parent / "include"
 ffi, lib = _native.ffi, _native.lib
 
@@ -72,8 +75,7 @@ def test_each_code_has_a_class():
 
 def test_versions():
     assert library_version() == __version__
-    for name in ("meson.build", "../meson.build"):
-        assert f"version: '{__version__}'" in (PYTHON / name).read_text()
+    assert f"version: '{__version__}'" in (PYTHON / "../meson.build").read_text()
 
 
 def test_a_library_that_is_missing(tmp_path):
@@ -82,6 +84,25 @@ def test_a_library_that_is_missing(tmp_path):
                           stderr=subprocess.PIPE)
     assert done.returncode == 1
     assert "set REDLOCK_LIBRARY" in done.stderr
+
+
+def test_the_library_of_a_wheel(tmp_path):
+    """It lies beside the package, and only REDLOCK_LIBRARY goes before it."""
+    shutil.copytree(PYTHON / "redlock_quorum", tmp_path / "redlock_quorum")
+    ours = shutil.copy(os.environ["REDLOCK_LIBRARY"], tmp_path / "redlock_quorum" / _native.NAME)
+    for other in ("", shutil.copy(ours, tmp_path / "other.so")):
+        done = subprocess.run([sys.executable, "-c", "import redlock_quorum\n"
+                               "print(open('/proc/self/maps').read())"], cwd=tmp_path, check=True,
+                              env={**os.environ, "REDLOCK_LIBRARY": str(other)}, text=True,
+                              stdout=subprocess.PIPE)
+        loaded = set(re.findall(rf"{tmp_path}/.*\.so.*", done.stdout))
+        assert loaded == {str(other or ours)}
+
+
+def test_a_wheel_exports_what_is_called_of_libevent():
+    called = re.findall(r"^[^#].*?(event_\w+)\(", make_cdef.LIBEVENT, re.M)
+    exported = re.findall(r"^    (\w+);$", (PYTHON / "bundle.map").read_text(), re.M)
+    assert sorted(called) == exported
 
 
 @pytest.mark.parametrize("value, up, ms", [(30, False, 30000), (0.07, True, 70),

@@ -1,4 +1,5 @@
 """The types, the examples, the pages, and the wheel and the sdist."""
+import importlib.metadata
 import importlib.util
 import os
 import pathlib
@@ -12,8 +13,10 @@ import pytest
 import redlock_quorum
 
 PYTHON = pathlib.Path(__file__).resolve().parents[1]
+ROOT = PYTHON.parent
 MYPY = shutil.which("mypy")
-BACKEND = importlib.util.find_spec("mesonpy")
+BACKEND = importlib.util.find_spec("mesonpy") and not importlib.metadata.version(
+    "meson-python").startswith("0.12.")
 DEFAULTS = redlock_quorum.Options.__init__.__kwdefaults__
 
 # Runs a program whose clients do not take a server of a busy machine for one that hangs.
@@ -77,11 +80,12 @@ with redlock_quorum.Client(sys.argv[1:], redlock_quorum.Options(node_timeout=5))
 """
 
 
-@pytest.mark.skipif(not BACKEND, reason="mesonpy is not installed")
+@pytest.mark.skipif(not BACKEND, reason="there is no mesonpy, or it is that of Debian 12")
 def test_wheel_and_sdist(quorum, tmp_path):
     tree, out = tmp_path / "tree", tmp_path / "out"
     out.mkdir()
-    shutil.copytree(PYTHON, tree, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    shutil.copytree(ROOT, tree, symlinks=True,
+                    ignore=shutil.ignore_patterns("build*", ".git", "__pycache__"))
     if shutil.which("git"):  # of which meson makes the sdist
         for words in (["init", "-q"], ["add", "-A"],
                       ["-c", "user.name=test", "-c", "user.email=test", "commit", "-qm", "all"]):
@@ -92,8 +96,7 @@ def test_wheel_and_sdist(quorum, tmp_path):
         shutil.unpack_archive(archive, tree)
         [tree] = tree.iterdir()
     run(sys.executable, "-c", BUILD.format("wheel"), out, cwd=tree)
-    [wheel] = out.glob("*.whl")
-    assert wheel.name == f"redlock_quorum-{redlock_quorum.__version__}-py3-none-any.whl"
+    [wheel] = out.glob(f"redlock_quorum-{redlock_quorum.__version__}-*.whl")
     run(sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", tmp_path / "venv")
     python = tmp_path / "venv/bin/python"
     [packages] = tmp_path.glob("venv/lib/*/site-packages")
@@ -101,4 +104,14 @@ def test_wheel_and_sdist(quorum, tmp_path):
         run(python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel)
     else:
         shutil.unpack_archive(wheel, packages, "zip")  # what pip does with such a wheel
-    assert run(python, "-c", USE, *quorum.uris, cwd=tmp_path) == "True\n"
+    assert run(python, "-c", USE, *quorum.uris, cwd=tmp_path,
+               env={**os.environ, "REDLOCK_LIBRARY": ""}) == "True\n"
+
+
+@pytest.mark.skipif(not shutil.which("meson"), reason="there is no meson")
+def test_the_build_names_what_is_missing(tmp_path):
+    done = subprocess.run(["meson", "setup", tmp_path, ROOT, "-Dtls=enabled"], text=True,
+                          stdout=subprocess.PIPE, check=False,
+                          env={**os.environ, "PKG_CONFIG_LIBDIR": str(tmp_path)})
+    assert done.returncode == 1
+    assert re.search(r"ERROR: .*missing: .*libhiredis-dev.* \(Debian's names\)", done.stdout)
