@@ -40,6 +40,7 @@ class Inspection:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
+    """What check() has to say of a node; redlock-check(1) lists the codes."""
     severity: str  # note, warning, defect
     code: str
     text: str
@@ -48,6 +49,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class NodeHealth:
+    """Whether a node is fit to hold locks, and why not."""
     uri: str
     fit: bool
     version: str

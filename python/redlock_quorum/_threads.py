@@ -44,6 +44,8 @@ class LockOptions:
 
 Keys = list[bytes]
 Stops = list[Any]
+Admins = list[Admin]
+Callers = list[int]
 Uses = list["_Use"]
 Found = list["Hold | BaseException"]
 OnLost = Callable[["Hold", Lost], object]
@@ -501,6 +503,7 @@ class Observer(Handle):
         return iter(self.next, None)
 
     def close(self) -> None:
+        """Ends the iteration, and the wait of next()."""
         observed = self._client._observed.get(self._number) if self._client else None
         if observed:
             observed.close()
@@ -635,9 +638,9 @@ class Client(Handle):
         self._pid = os.getpid()
         self._holds: dict[int, _Kept] = {}  # not released yet, by their address
         self._observed: dict[int, _Observed] = {}
-        self._admins: list[Admin] = []  # one at most
+        self._admins: Admins = []  # one at most
         self._stops: set[Any] = set()
-        self._callers: list[int] = []  # the threads that are in _using()
+        self._callers: Callers = []  # the threads that are in _using()
         self._closed = ""  # why calls are refused
         self._frees_later = False  # close() left it to the last one in _using()
         self._guard = threading.Condition()
