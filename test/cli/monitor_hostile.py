@@ -234,6 +234,30 @@ def _(quorum):
         equal(monitor.get("/metrics")[0], 200, "another")
 
 
+@case("too many requests that take time are refused, and others are answered")
+def _(quorum):
+    for server in quorum.servers:
+        server.call("EVAL", "for i = 1, 1000 do redis.call('SET', KEYS[1] .. i, ARGV[1], 'PX', 600000) end",
+                    1, "job:", "p" + "a" * 32 + "@host")
+    with attacked(quorum) as monitor:
+        lab.wait_for(lambda: monitor.json("locks")["total"] >= 1000, "a scan")
+
+        def attack():
+            """How many of 50 requests at once are refused."""
+            with contextlib.ExitStack() as stack:
+                asked = [stack.enter_context(monitor.connect()) for _ in range(50)]
+                for one in asked:
+                    one.sendall(request(path="/api/locks?limit=1000"))
+                answers = [status(one.recv(65536)) for one in asked]
+            equal(set(answers) - {200, 503}, set(), "answers")
+            return answers.count(503)
+        refused = lab.wait_for(attack, "a request that is refused")
+        check(refused < 50, "all are refused")
+        for path in "/metrics", "/api/nodes", "/":
+            equal(monitor.get(path)[0], 200, path)
+        lab.wait_for(lambda: monitor.get("/api/locks")[0] == 200, "an answer afterwards")
+
+
 @case("no answer has a secret")
 def _(quorum):
     for server in quorum.servers:

@@ -64,9 +64,9 @@ static void clean(void)
 static void begin(void)
 {
     static const struct http_route routes[] = {
-        {"/api/locks", HTTP_JSON, monitor_api_locks, NULL},
-        {"/list", HTTP_JSON, answer_list, NULL},
-        {NULL, NULL, NULL, NULL},
+        {"/api/locks", HTTP_JSON, monitor_api_locks, NULL, false},
+        {"/list", HTTP_JSON, answer_list, NULL, false},
+        {NULL, NULL, NULL, NULL, false},
     };
     FUZZ_CHECK(mkdtemp(folder) && atexit(clean) == 0);
     snprintf(place, sizeof(place), "unix:%s/s", folder);

@@ -13,6 +13,14 @@
 #define SWEEP_MS  1000
 #define INPUT_MAX (HTTP_HEADERS_MAX + HTTP_BODY_MAX)
 
+/*
+ * What is computed delays the replies of the nodes: it gets one part in COMPUTE_PARTS of
+ * the time, and is refused while it has used COMPUTE_AHEAD_US / COMPUTE_PARTS more than
+ * that.
+ */
+#define COMPUTE_PARTS    4
+#define COMPUTE_AHEAD_US 500000
+
 #define NO_POLICY                                                                          \
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -32,7 +40,8 @@ struct http {
     TAILQ_HEAD(, connection) connections;
     unsigned open, ending; /* connections */
     struct cli_timer sweep;
-    char host[256]; /* the name of this machine */
+    int64_t computed_until_us; /* when what was computed is no more than its part */
+    char host[256];            /* the name of this machine */
 };
 
 /* --- connections --- */
@@ -199,21 +208,39 @@ static void reply(struct evhttp_request *request, int status,
     bufferevent_disable(stream, EV_READ); /* the client may still read */
 }
 
-static int answer(const struct http *http, const struct http_route *route,
+static int compute(struct http *http, const struct http_route *route,
+                   const struct evkeyvalq *query, struct evbuffer *body)
+{
+    int64_t now = cli_clock_us(CLOCK_MONOTONIC);
+    int64_t begun_us = cli_clock_us(CLOCK_THREAD_CPUTIME_ID);
+    if (http->computed_until_us - now > COMPUTE_AHEAD_US) {
+        evbuffer_add_printf(body, "{\"error\": \"too many requests; ask again later\"}");
+        return 503;
+    }
+    int status = route->answer(http->arg, query, body);
+    int64_t took_us = cli_clock_us(CLOCK_THREAD_CPUTIME_ID) - begun_us;
+    if (http->computed_until_us < now)
+        http->computed_until_us = now;
+    http->computed_until_us += COMPUTE_PARTS * took_us;
+    return status;
+}
+
+static int answer(struct http *http, const struct http_route *route,
                   struct evhttp_request *request, struct evbuffer *body)
 {
     const char *text = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
     struct evkeyvalq query = {0};
     if (evhttp_parse_query_str(text ? text : "", &query) != 0)
         return 400;
-    int status = route->answer(http->arg, &query, body);
+    int status = route->computes ? compute(http, route, &query, body)
+                                 : route->answer(http->arg, &query, body);
     evhttp_clear_headers(&query);
     return status;
 }
 
 static void requested(struct evhttp_request *request, void *arg)
 {
-    const struct http *http = arg;
+    struct http *http = arg;
     enum evhttp_cmd_type command = evhttp_request_get_command(request);
     const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(request));
     const struct http_route *route = find(http, path);

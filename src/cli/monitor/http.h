@@ -27,6 +27,7 @@ struct http_route {
     const char *type;
     int (*answer)(void *arg, const struct evkeyvalq *query, struct evbuffer *body);
     const char *policy; /* Content-Security-Policy; NULL: nothing is allowed */
+    bool computes;      /* it takes time: all of these together get a quarter of it */
 };
 
 struct http;

@@ -36,14 +36,14 @@ static int send_page(void *arg, const struct evkeyvalq *query, struct evbuffer *
 }
 
 static const struct http_route routes[] = {
-    {"/", HTTP_HTML, send_page, cli_page_policy},
-    {"/api/latency", HTTP_JSON, monitor_api_latency, NULL},
-    {"/api/locks", HTTP_JSON, monitor_api_locks, NULL},
-    {"/api/nodes", HTTP_JSON, monitor_api_nodes, NULL},
-    {"/api/whatif", HTTP_JSON, monitor_api_whatif, NULL},
-    {"/healthz", HTTP_TEXT, monitor_healthz, NULL},
-    {"/metrics", "text/plain; version=0.0.4; charset=utf-8", monitor_metrics, NULL},
-    {NULL, NULL, NULL, NULL},
+    {"/", HTTP_HTML, send_page, cli_page_policy, false},
+    {"/api/latency", HTTP_JSON, monitor_api_latency, NULL, true},
+    {"/api/locks", HTTP_JSON, monitor_api_locks, NULL, true},
+    {"/api/nodes", HTTP_JSON, monitor_api_nodes, NULL, false},
+    {"/api/whatif", HTTP_JSON, monitor_api_whatif, NULL, true},
+    {"/healthz", HTTP_TEXT, monitor_healthz, NULL, false},
+    {"/metrics", "text/plain; version=0.0.4; charset=utf-8", monitor_metrics, NULL, false},
+    {NULL, NULL, NULL, NULL, false},
 };
 
 static void read_options(struct monitor *monitor, struct cli *cli, int argc, char **argv)
