@@ -11,13 +11,14 @@ holder that was paused. In asyncio use AsyncClient.
 """
 from ._admin import Finding, Inspection, NodeHealth, Report
 from ._asyncio import AsyncClient, AsyncElection, AsyncHold, AsyncLock
+from ._common import Leader, LockOptions
 from ._errors import (
     BadInput, Busy, Cancelled, Closed, Denied, Forked, InUse, Lost, NoQuorum, NotAcquired, NotHeld,
     RedlockError, Reply, SystemFailure, Unconfirmed, Unsupported, WaitTimeout, WouldDeadlock)
 from ._native import lib as _lib
 from ._native import text_of as _text_of
 from ._spans import Span
-from ._threads import Client, Election, Hold, Leader, Lock, LockOptions, Observer
+from ._threads import Client, Election, Hold, Lock, Observer
 from ._values import Options
 
 __all__ = [

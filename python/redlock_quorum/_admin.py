@@ -115,17 +115,20 @@ class _Request:
 _requests: Registry[_Request] = Registry()
 
 
-def _end(arg: Any, request: _Request, code: int) -> None:
+def _end(arg: Any, request: _Request, code: int, reason: int = 0,
+         nodes: tuple[Reply, ...] = ()) -> None:
     _requests.remove(int(ffi.cast("uintptr_t", arg)))
-    request.tell(None if code == lib.REDLOCK_OK else make_error(code))
+    request.tell(None if code == lib.REDLOCK_OK else
+                 make_error(code, reason=reason, nodes=nodes))
 
 
 def _inspected(_client: Any, inspection: Any, arg: Any) -> None:
     request = _requests.find(arg)
     if request:
+        found = _inspection(inspection, request.key)
         if inspection.code == lib.REDLOCK_OK:
-            request.tell(_inspection(inspection, request.key))
-        _end(arg, request, inspection.code)
+            request.tell(found)
+        _end(arg, request, inspection.code, inspection.reason, found.nodes)
 
 
 def _listed(_client: Any, listed: Any, arg: Any) -> None:

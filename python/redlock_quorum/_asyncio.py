@@ -10,19 +10,18 @@ from types import TracebackType
 from typing import Any, Final, TypeVar, overload
 
 from ._admin import Inspection, Report, start_check, start_inspect, start_list
+from ._common import (
+    HoldBase, Leader, LockBase, LockOptions, leader_of, report_unknown_exit, ttl_to_ms, unsigned)
 from ._engine import ON_ACQUIRED, ON_EXTENDED, ON_RELEASED, Engine, Lease
 from ._errors import (
-    Busy, Closed, Lost, RedlockError, Reply, Unconfirmed, make_error, of_last_call,
-    released, replies_of)
+    Busy, Closed, Lost, RedlockError, Reply, make_error, make_lost, of_last_call, released,
+    replies_of)
 from ._forgotten import Forgotten, warn, warn_of_hold
 from ._native import NULL, Arguments, Handle, address, ffi, lib
 from ._registry import Registry, argument, callback, log
 from ._spans import Caller, OnSpan
 from ._stats import prometheus_text
-from ._threads import (
-    Leader, LockOptions, _ttl_ms, _unsigned, leader_of, report_unknown_exit)
-from ._values import (
-    Duration, Key, Options, checked, to_key, to_keys, to_ms, to_token, to_wait_ms)
+from ._values import Duration, Key, Options, to_key, to_keys, to_ms, to_token, to_wait_ms
 
 Read = TypeVar("Read")
 Held = list[tuple["asyncio.Task[Any] | None", "AsyncHold"]]
@@ -126,7 +125,7 @@ class _AsyncLease(Lease):
     def begin_extend(self, ttl_ms: int, adopting: bool = False) -> None:
         self.adopting = adopting
         if self.pointer is None:
-            self._finish_extension(make_error(lib.REDLOCK_CLOSED))
+            self._finish_extension(self.closed())
         elif lib.redlock_extend(self.pointer, ttl_ms, ON_EXTENDED,
                                 self.engine.argument) != lib.REDLOCK_OK:
             self._finish_extension(self._refused())
@@ -136,7 +135,7 @@ class _AsyncLease(Lease):
     def begin_downgrade(self) -> None:
         self.adopting = False
         if self.pointer is None:
-            self._finish_extension(make_error(lib.REDLOCK_CLOSED))
+            self._finish_extension(self.closed())
         elif lib.redlock_downgrade(self.pointer, ON_EXTENDED,
                                    self.engine.argument) != lib.REDLOCK_OK:
             self._finish_extension(self._refused())
@@ -146,13 +145,13 @@ class _AsyncLease(Lease):
         error = of_last_call(held=True)
         if error.code != "NOT_HELD":
             return error
-        return self.why or make_error(lib.REDLOCK_EXPIRED, held=True)
+        return self.why or make_lost(lib.REDLOCK_EXPIRED, nodes=self.replies())
 
     def begin_release(self) -> None:
         """The lease is freed when the release has ended, whoever still waits for it."""
         self.over = True
         if self.pointer is None:
-            self._finish(make_error(lib.REDLOCK_CLOSED, "the client was closed"))
+            self._finish(self.closed())
         elif lib.redlock_release(self.pointer, ON_RELEASED,
                                  self.engine.argument) != lib.REDLOCK_OK:
             error = of_last_call(held=True)  # it was lost: freeing it releases what is left
@@ -162,7 +161,7 @@ class _AsyncLease(Lease):
     def begin_disown(self) -> None:
         self.over = True
         if self.pointer is None:
-            self._finish(make_error(lib.REDLOCK_CLOSED, "the client was closed"))
+            self._finish(self.closed())
             return
         lib.redlock_disown(self.pointer)
         self.free()
@@ -208,7 +207,7 @@ class _AsyncLease(Lease):
             self.fence: int = int(lib.redlock_fence(self.pointer))
             self._finish_extension(None)
             return
-        self._finish_extension(self.failed(result))
+        self._finish_extension(self.failed(result, acquiring=self.adopting))
         if self.adopting:  # the token is still the caller's
             self.over = True
             lib.redlock_disown(self.pointer)
@@ -224,8 +223,7 @@ class _AsyncLease(Lease):
 
     def on_lost(self, result: Any) -> None:
         self.note_validity()
-        self._report_loss(make_error(result.code, reason=result.reason, held=True,
-                                     nodes=self.replies()))
+        self._report_loss(make_lost(result.code, reason=result.reason, nodes=self.replies()))
 
     def on_closing(self) -> None:
         if self.acquiring:  # otherwise a release could still let it have a lock that it loses
@@ -234,14 +232,16 @@ class _AsyncLease(Lease):
 
     def on_closed(self) -> None:
         if not self.over:
-            self._report_loss(make_error(lib.REDLOCK_CLOSED))
+            self._report_loss(self.closed())
 
-    def _report_loss(self, why: RedlockError) -> None:
-        lost = why if isinstance(why, Lost) else Lost(why.code, why.text, nodes=why.nodes)
-        self.why = lost
+    def closed(self) -> Lost:
+        return Lost("CLOSED", self.engine.closed)
+
+    def _report_loss(self, why: Lost) -> None:
+        self.why = why
         hold = self.forgotten and self.forgotten()
         if hold:
-            _call_in(self.loop, hold._set_lost, lost)
+            _call_in(self.loop, hold._set_lost, why)
 
     why: Lost | None = None
     adopting: bool = False
@@ -265,7 +265,7 @@ class _ForgottenHold(Forgotten):
                 warn_of_hold(self.keys)
 
 
-class AsyncHold(Handle):
+class AsyncHold(HoldBase):
     """A lock that is held, from acquire() to release(). Used in the loop that acquired it.
 
     One that the program forgets is not released, and is no longer extended.
@@ -273,6 +273,7 @@ class AsyncHold(Handle):
 
     def __init__(self, client: AsyncClient, lease: _AsyncLease, keys: list[bytes],
                  on_lost: OnLostAsync | None) -> None:
+        super().__init__(keys)
         self._client = client
         self._lease = lease
         self._on_lost = on_lost
@@ -280,34 +281,17 @@ class AsyncHold(Handle):
         self._lost = asyncio.Event()
         self._lock: AsyncLock | None = None  # None: it was adopted
         self._is_told = False
-        self.keys: tuple[bytes, ...] = tuple(keys)
-        # Why the release at the end of a `with` was not confirmed, or that it was lost before.
-        self.release_error: RedlockError | None = None
         lease.forgotten = _ForgottenHold(self)
         if lease.why:  # between the acquire and now
             self._set_lost(lease.why)
-
-    def __repr__(self) -> str:
-        return f"<AsyncHold of {b' '.join(self.keys)!r}, valid for {self.valid():.3f} s>"
 
     @property
     def token(self) -> str:
         return self._lease.token
 
     @property
-    def holder(self) -> str:
-        """How other clients see this holder: the label of the client, by default HOST:PID."""
-        return self._lease.token.partition("@")[2]
-
-    @property
     def fence(self) -> int | None:
-        """The fencing token; None: the lock is not fenced."""
         return self._lease.fence or None
-
-    @property
-    def term(self) -> int | None:
-        """Of an election: the number of the term, which is the fencing token."""
-        return self.fence
 
     @property
     def slot(self) -> int | None:
@@ -315,13 +299,15 @@ class AsyncHold(Handle):
 
     @property
     def lost(self) -> bool:
-        """Whether the lock was lost or released, as far as it is known. It does not read the
-        clock: valid() does."""
         return self._released or self._lease.why is not None or self._is_forked()
 
     @property
     def why_lost(self) -> Lost | None:
         return self._lease.why
+
+    @property
+    def _is_given_up(self) -> bool:
+        return self._released
 
     async def wait_lost(self) -> None:
         """Waits until the lock is lost or released."""
@@ -329,20 +315,7 @@ class AsyncHold(Handle):
             await self._lost.wait()
 
     def valid_ms(self) -> int:
-        """How many ms from now the lock is certainly held; 0: it is not held."""
         return 0 if self._released else self._lease.valid_ms()
-
-    def valid(self) -> float:
-        """How many seconds from now the lock is certainly held; 0: it is not held."""
-        return self.valid_ms() / 1000
-
-    def check(self) -> None:
-        """Raises Lost if the lock was lost, and NotHeld if it was released or disowned: right
-        before what must not be done twice."""
-        if self.lost or self.valid_ms() == 0:
-            if self._released and not self.why_lost:
-                raise released()
-            raise self.why_lost or make_error(lib.REDLOCK_EXPIRED, held=True)
 
     async def extend(self, ttl: Duration | None = None) -> None:
         """Extends the lock to `ttl` from now; None: to its own TTL.
@@ -350,7 +323,7 @@ class AsyncHold(Handle):
         Raises InUse while another extension runs, also one whose task was cancelled, and
         Cancelled if the lock is released or disowned meanwhile.
         """
-        ms = lib.REDLOCK_AUTO if ttl is None else _ttl_ms(ttl)
+        ms = lib.REDLOCK_AUTO if ttl is None else ttl_to_ms(ttl)
         await self._change(lambda: self._lease.begin_extend(ms))
 
     async def downgrade(self) -> None:
@@ -365,16 +338,17 @@ class AsyncHold(Handle):
         # Set before the job runs, so that a second call in the meantime is refused.
         self._lease.extension = result = _Result(asyncio.get_running_loop())
         try:
-            self._lease.engine.post(self._lease.job(result, begin))
+            self._post(result, begin)
         except RedlockError:
             self._lease.extension = None
             raise
         await result.future
 
-    async def _run(self, begin: Callable[[], None]) -> None:
-        self._lease.result = result = _Result(asyncio.get_running_loop())
-        self._lease.engine.post(self._lease.job(result, begin))
-        await result.future
+    def _post(self, result: _Result, begin: Callable[[], None]) -> None:
+        try:
+            self._lease.engine.post(self._lease.job(result, begin))
+        except Closed:
+            raise self._lease.closed() from None
 
     async def release(self) -> None:
         """Releases the lock, and waits until a quorum has confirmed it.
@@ -396,18 +370,18 @@ class AsyncHold(Handle):
         if self._released:
             raise released()
         self._end()
-        why = self._lease.why
-        if not why and self._lease.valid_ms() == 0:
-            why = Lost("EXPIRED", "the deadline has passed; the lock is not held")
+        is_late = not self._lease.why and self._lease.valid_ms() == 0
+        self._lease.result = result = _Result(asyncio.get_running_loop())
         try:
-            await self._run(begin)
-        except Closed:
-            raise
+            self._post(result, begin)
+            await result.future
         except RedlockError as error:
-            raise (why or self._lease.why or error) from None
-        why = why or self._lease.why  # it may have been lost just before the release
-        if why:
-            raise why
+            if not is_late or isinstance(error, Lost):
+                raise (self._lease.why or error) from None
+        if self._lease.why:  # it may have been lost just before the release
+            raise self._lease.why
+        if is_late:
+            raise Lost("EXPIRED", "the deadline has passed; the lock is not held")
 
     def _end(self) -> None:
         self._released = True
@@ -439,27 +413,15 @@ class AsyncHold(Handle):
         await self._leave(error)
 
     async def _leave(self, error: BaseException | None) -> None:
-        """The end of a `with`. It never hides the exception of the body."""
         if self._released:
             return  # in the body
         try:
             await self.release()
-        except (Lost, Unconfirmed, Closed) as why:
-            self.release_error = why
-            if error is not None:
-                error.add_note(f"redlock: the lock at the end: {why}")
-            elif isinstance(why, Unconfirmed):
-                log.warning("%s", why)  # nobody else had the lock meanwhile
-            else:
-                raise
         except RedlockError as why:
-            self.release_error = why
-            if error is None:
-                raise
-            error.add_note(f"redlock: the lock at the end: {why}")
+            self._note_end(why, error)
 
 
-class AsyncLock(Handle):
+class AsyncLock(LockBase):
     """A lock on one key or several keys, for the tasks of asyncio.
 
     `async with lock:` knows its hold by the task. One that may end in another task than it
@@ -469,14 +431,10 @@ class AsyncLock(Handle):
     def __init__(self, client: AsyncClient, keys: list[bytes], ttl: Duration,
                  options: LockOptions, on_lost: OnLostAsync | None = None,
                  timeout: Duration = -1, **flags: Any) -> None:
+        super().__init__(keys, ttl, options, timeout, flags)
         self._client = client
         self._engine = client._engine
-        self._keys = keys
-        self._ttl_ms = _ttl_ms(ttl)
-        self._options = checked(options, LockOptions)
         self._on_lost = on_lost
-        self._wait_ms = to_wait_ms(True, timeout)  # of `async with`
-        self._flags = flags
         # By their tasks: not released yet, and by an `async with` that has not ended.
         self._held: Held = []
         self._entered: Held = []
@@ -563,18 +521,11 @@ class AsyncLock(Handle):
         self._held = [entry for entry in self._held if entry[1] is not hold]
 
     def _native(self, wait_ms: int) -> Any:
-        options = self._options
-        if options.release_on_close:
+        if self._options.release_on_close:
             raise make_error(lib.REDLOCK_BAD_OPTION, "release_on_close is for threads only")
         made = self._engine.lease_options()
-        made.ttl_ms = self._ttl_ms
+        self._set_options(made)
         made.wait_ms = wait_ms
-        made.min_validity_ms = to_ms(options.min_validity, "min_validity", up=True)
-        made.margin_ms = to_ms(options.margin, "margin", up=True)
-        made.watchdog = options.watchdog
-        made.max_hold_ms = to_ms(options.max_hold, "max_hold")
-        for name, value in self._flags.items():
-            setattr(made, name, value)
         return made
 
 
@@ -660,7 +611,7 @@ class AsyncClient(Handle):
               options: LockOptions = LockOptions()) -> AsyncLock:
         """A semaphore: at most `count` holders at a time; all clients give the same count."""
         return AsyncLock(self, [to_key(key)], ttl, options, on_lost, timeout, fenced=fenced,
-                         kind=lib.REDLOCK_KIND_SLOT, slots=_unsigned("slots", count))
+                         kind=lib.REDLOCK_KIND_SLOT, slots=unsigned("slots", count))
 
     def election(self, name: Key, ttl: Duration = 30, *, timeout: Duration = -1,
                  on_lost: OnLostAsync | None = None,

@@ -143,8 +143,9 @@ _CLASSES: dict[str, type[RedlockError]] = {
 }
 # Of an acquire: the lock is not held yet, so it cannot be lost.
 _NOT_ACQUIRED: dict[str, type[RedlockError]] = {"EXPIRED": NotAcquired}
-# Of a lock that was held: that another owner has it means that it is lost.
-_OF_A_HOLD: dict[str, type[RedlockError]] = {"TAKEN": Lost}
+# Of a lock that was held: that another owner has it, or that the client was closed, means
+# that it is lost.
+_OF_A_HOLD: dict[str, type[RedlockError]] = {"TAKEN": Lost, "CLOSED": Lost}
 
 
 # What this interface calls an argument or option of the C library, if not the same word
@@ -181,6 +182,13 @@ def make_error(code: int, text: str = "", *, reason: int = 0, acquiring: bool = 
         if reason:
             text += f": {text_of(lib.redlock_reason_text(reason))}"
     return made(name, text, reason=reason_of(reason), holder=holder, remaining=remaining, nodes=nodes)
+
+
+def make_lost(code: int, *, reason: int = 0, nodes: tuple[Reply, ...] = ()) -> Lost:
+    if code == lib.REDLOCK_CANCELLED:  # of a lock that is held: by the end of the client
+        code = lib.REDLOCK_CLOSED
+    why = make_error(code, reason=reason, held=True, nodes=nodes)
+    return why if isinstance(why, Lost) else Lost(why.code, why.text, nodes=why.nodes)
 
 
 def released() -> RedlockError:

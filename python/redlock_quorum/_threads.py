@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import dataclasses
 import os
 import queue
 import threading
@@ -14,33 +13,20 @@ from types import TracebackType
 from typing import Any, Final, overload
 
 from . import _events, _greenlets
-from ._admin import Admin, Finding, Inspection, NodeHealth, Report
+from ._admin import Admin, Inspection, Report
+from ._common import (
+    HoldBase, Leader, LockBase, LockOptions, leader_of, report_unknown_exit, ttl_to_ms, unsigned)
 from ._errors import (
-    Busy, Closed, Failure, Lost, NotAcquired, RedlockError, Reply, Unconfirmed, make_error,
-    of_last_call, released, replies_of)
+    Busy, Closed, Denied, Failure, Lost, NoQuorum, NotAcquired, RedlockError, Reply, Unconfirmed,
+    make_error, make_lost, of_last_call, released, replies_of)
 from ._forgotten import AT_EXIT, Forgotten, warn, warn_of_hold
 from ._native import NULL, Arguments, Handle, address, ffi, lib, text_of
 from ._registry import Registry, argument, callback, in_callback, log
 from ._spans import Caller, OnSpan, Spans
 from ._stats import prometheus_text
 from ._values import (
-    Duration, Key, Options, checked, settle, to_key, to_keys, to_ms, to_native, to_token,
+    Duration, Key, Options, settle, to_key, to_keys, to_ms, to_native, to_token,
     to_wait_ms)
-
-__all__ = ["Client", "Election", "Hold", "Leader", "Lock", "LockOptions", "Observer",
-           "Finding", "Inspection", "NodeHealth", "Report"]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LockOptions:
-    """What few locks need; see redlock_lock_options in redlock/sync.h."""
-    min_validity: Duration = 0  # with less left, the lock is not acquired
-    margin: Duration = 0        # the loss is reported this long before the deadline
-    watchdog: bool = True       # extend after a third of the TTL
-    max_hold: Duration = 0      # the longest time to hold the lock; 0: no limit
-    handoffs: int = 16          # from thread to thread, before other processes may acquire
-    release_on_close: bool = False  # Client.close() releases the lock, if it is held then
-
 
 Keys = list[bytes]
 Stops = list[Any]
@@ -61,12 +47,8 @@ class _Loss:
         self._guard = threading.Lock()
 
     def report(self, code: int, reason: int, nodes: tuple[Reply, ...]) -> None:
-        if code == lib.REDLOCK_CANCELLED:  # of a lock that is held: by the end of the client
-            code = lib.REDLOCK_CLOSED
-        why = make_error(code, reason=reason, held=True, nodes=nodes)
         with self._guard:
-            self.why = (why if isinstance(why, Lost)
-                        else Lost(why.code, why.text, reason=why.reason, nodes=why.nodes))
+            self.why = make_lost(code, reason=reason, nodes=nodes)
             hold = self._hold
         self.event.set()
         if hold:
@@ -145,7 +127,7 @@ class _Kept(Forgotten):
             warn_of_hold(self.keys)
 
 
-class Hold(Handle):
+class Hold(HoldBase):
     """A lock that is held, from acquire() to release(). Any thread may use it.
 
     One that the program forgets is not released, and is no longer extended.
@@ -153,6 +135,7 @@ class Hold(Handle):
 
     def __init__(self, client: Client, pointer: Any, loss: _Loss, keys: Keys,
                  on_lost: OnLost | None) -> None:
+        super().__init__(keys)
         # By a function in C: see _forgotten.py. When it runs, no thread can use the hold.
         self._pointer = ffi.gc(pointer, lib.redlock_hold_free)
         self._client = client
@@ -162,46 +145,30 @@ class Hold(Handle):
         self._uses: list[_Use] = []  # of each level, unless it was adopted
         self._entered: list[int] = []  # levels at the begin of each `with`
         self._caller: Caller | None = None  # kept for its spans
-        self.keys: tuple[bytes, ...] = tuple(keys)
-        # Why the release at the end of a `with` was not confirmed, or that it was lost before.
-        self.release_error: RedlockError | None = None
-
-    def __repr__(self) -> str:
-        return f"<Hold of {b' '.join(self.keys)!r}, valid for {self.valid():.3f} s>"
 
     @property
     def token(self) -> str:
-        """The token as it is on the nodes."""
         return text_of(lib.redlock_hold_token(self._pointer))
 
     @property
-    def holder(self) -> str:
-        """How other clients see this holder: the label of the client, by default HOST:PID."""
-        return self.token.partition("@")[2]
-
-    @property
     def fence(self) -> int | None:
-        """The fencing token; None: the lock is not fenced."""
         return int(lib.redlock_hold_fence(self._pointer)) or None
 
     @property
-    def term(self) -> int | None:
-        """Of an election: the number of the term, which is the fencing token."""
-        return self.fence
-
-    @property
     def slot(self) -> int | None:
-        """The slot of a semaphore, from 1 on; None: it is none."""
         return int(lib.redlock_hold_slot(self._pointer)) or None
 
     @property
     def lost(self) -> bool:
-        """Whether the lock was lost or released: one atomic load, for inner loops."""
         return bool(lib.redlock_hold_lost(self._pointer))
 
     @property
     def why_lost(self) -> Lost | None:
         return self._loss.why
+
+    @property
+    def _is_given_up(self) -> bool:
+        return self._levels.count == 0
 
     def wait_lost(self, timeout: Duration | None = None) -> bool:
         """Waits until the lock is lost or released, at most so long; False: it is not."""
@@ -211,24 +178,11 @@ class Hold(Handle):
         return self.lost
 
     def valid_ms(self) -> int:
-        """How many ms from now the lock is certainly held; 0: it is not held."""
         return int(lib.redlock_hold_valid_ms(self._pointer))
-
-    def valid(self) -> float:
-        """How many seconds from now the lock is certainly held; 0: it is not held."""
-        return self.valid_ms() / 1000
-
-    def check(self) -> None:
-        """Raises Lost if the lock was lost, and NotHeld if it was released or disowned: right
-        before what must not be done twice."""
-        if self.lost or self.valid_ms() == 0:
-            if self._levels.count == 0 and not self.why_lost:
-                raise released()
-            raise self.why_lost or make_error(lib.REDLOCK_EXPIRED, held=True)
 
     def extend(self, ttl: Duration | None = None) -> None:
         """Extends the lock to `ttl` from now; None: to its own TTL. Waits for the result."""
-        ms = lib.REDLOCK_AUTO if ttl is None else _ttl_ms(ttl)
+        ms = lib.REDLOCK_AUTO if ttl is None else ttl_to_ms(ttl)
         if lib.redlock_hold_extend(self._pointer, ms) != lib.REDLOCK_OK:
             raise self._failed()
 
@@ -240,9 +194,16 @@ class Hold(Handle):
     def _failed(self) -> RedlockError:
         error = of_last_call(held=True)
         if error.code == "CLOSED":
-            return make_error(lib.REDLOCK_CLOSED, self._client._closed)
-        if error.code in ("NO_QUORUM", "DENIED"):
+            return Lost(error.code, self._client._closed)
+        if isinstance(error, Lost):
+            if self.why_lost:
+                return self.why_lost
             error.nodes = self.explain()
+        elif isinstance(error, (NoQuorum, Denied)):
+            error.nodes = self.explain()
+        elif isinstance(error, Unconfirmed):  # C does not keep the replies to a release
+            with contextlib.suppress(Closed):
+                error.nodes = self._client.explain()
         return error
 
     def explain(self) -> tuple[Reply, ...]:
@@ -286,7 +247,7 @@ class Hold(Handle):
 
     def __enter__(self) -> Hold:
         """`with lock.acquire() as hold:` releases it at the end, unless the body has."""
-        if self._levels.count == 0:
+        if self._is_given_up:
             raise released()  # the body would run without the lock
         self._entered.append(self._levels.count)
         return self
@@ -297,42 +258,10 @@ class Hold(Handle):
             self._leave(error)
 
     def _leave(self, error: BaseException | None) -> None:
-        """The end of a `with`. It never hides the exception of the body."""
         try:
             self.release()
-        except (Lost, Unconfirmed, Closed) as why:
-            self.release_error = why
-            if error is not None:
-                error.add_note(f"redlock: the lock at the end: {why}")
-            elif isinstance(why, Unconfirmed):
-                log.warning("%s", why)  # nobody else had the lock meanwhile
-            else:
-                raise
         except RedlockError as why:
-            self.release_error = why
-            if error is None:
-                raise
-            error.add_note(f"redlock: the lock at the end: {why}")
-
-
-def _ttl_ms(ttl: Duration) -> int:
-    ms = to_ms(ttl, "ttl")
-    if ms == 0:  # in C the default
-        raise make_error(lib.REDLOCK_BAD_TTL, f"ttl={ttl!r} is too short: it is in seconds, and "
-                                              "at least 0.001")
-    return ms
-
-
-def report_unknown_exit(owner: str, error: BaseException | None) -> None:
-    """A `with` on a lock has ended, and it is not known which hold is its own."""
-    unknown = make_error(lib.REDLOCK_NOT_HELD,
-                         f"this {owner} did not begin this `with`, so it is not known which "
-                         "lock to release; it is still held, and extended: use `with` on the "
-                         "hold that acquire() returns")
-    if error is None:
-        raise unknown
-    error.add_note(f"redlock: the lock at the end: {unknown}")
-    log.error("%s", unknown)  # what a generator is closed with is shown to nobody
+            self._note_end(why, error)
 
 
 class _Use:
@@ -351,7 +280,7 @@ class _Use:
         self.lock._uses.remove(self)
 
 
-class Lock(Handle):
+class Lock(LockBase):
     """A lock on one key or several keys. The nodes know of it only while it is held.
 
     It may be used again and by many threads. Only the key counts: two Lock objects of one key
@@ -361,13 +290,9 @@ class Lock(Handle):
 
     def __init__(self, client: Client, keys: Keys, ttl: Duration, options: LockOptions,
                  on_lost: OnLost | None = None, timeout: Duration = -1, **flags: Any) -> None:
+        super().__init__(keys, ttl, options, timeout, flags)
         self._client = client
-        self._keys = keys
-        self._ttl_ms = _ttl_ms(ttl)
-        self._options = checked(options, LockOptions)
         self._on_lost = on_lost
-        self._wait_ms = to_wait_ms(True, timeout)  # of `with`
-        self._flags = flags
         self._uses: list[_Use] = []     # not released yet
         self._entered: list[_Use] = []  # by a `with` that has not ended
 
@@ -440,24 +365,11 @@ class Lock(Handle):
     def _native(self) -> Any:
         made = ffi.new("redlock_lock_options *")
         lib.redlock_lock_options_init_sized(made, ffi.sizeof("redlock_lock_options"))
-        options = self._options
-        made.ttl_ms = self._ttl_ms
-        made.min_validity_ms = to_ms(options.min_validity, "min_validity", up=True)
-        made.margin_ms = to_ms(options.margin, "margin", up=True)
-        made.watchdog = options.watchdog
-        made.max_hold_ms = to_ms(options.max_hold, "max_hold")
-        made.handoffs = _unsigned("handoffs", options.handoffs)
-        made.release_on_free = options.release_on_close
+        self._set_options(made)
+        made.handoffs = unsigned("handoffs", self._options.handoffs)
+        made.release_on_free = self._options.release_on_close
         made.any_thread = not self._flags.get("recursive", False)
-        for name, value in self._flags.items():
-            setattr(made, name, value)
         return made
-
-
-def _unsigned(name: str, value: int) -> int:
-    if not 0 <= value < 2 ** 32:
-        raise make_error(lib.REDLOCK_BAD_OPTION, f"{name} is {value}, out of range")
-    return value
 
 
 class Election(Lock):
@@ -466,15 +378,6 @@ class Election(Lock):
 
     campaign: Final = Lock.acquire
     resign: Final = Lock.release
-
-
-@dataclasses.dataclass(frozen=True)
-class Leader:
-    """Who leads an election, as far as it is known: a hint, which may be outdated."""
-    known: bool       # False: too few nodes reply
-    term: int | None  # None: nobody leads, or it is not known
-    id: str           # the leader's label
-    token: str
 
 
 class Observer(Handle):
@@ -522,11 +425,6 @@ class Observer(Handle):
 
 
 _observers: Registry[weakref.ref[Observer]] = Registry()
-
-
-def leader_of(struct: Any) -> Leader:
-    return Leader(known=struct.code == lib.REDLOCK_OK, term=int(struct.term) or None,
-                  id=text_of(struct.id), token=text_of(struct.token))
 
 
 def _report_leader(_observer: Any, leader: Any, arg: Any) -> None:
@@ -682,7 +580,7 @@ class Client(Handle):
               options: LockOptions = LockOptions()) -> Lock:
         """A semaphore: at most `count` holders at a time; all clients give the same count."""
         return Lock(self, [to_key(key)], ttl, options, on_lost, timeout, fenced=fenced,
-                    kind=lib.REDLOCK_KIND_SLOT, slots=_unsigned("slots", count))
+                    kind=lib.REDLOCK_KIND_SLOT, slots=unsigned("slots", count))
 
     def election(self, name: Key, ttl: Duration = 30, *, timeout: Duration = -1,
                  on_lost: OnLost | None = None,

@@ -1,4 +1,5 @@
 """Five private servers, and clients of them. What is held and not released ends with a test."""
+import asyncio
 import os
 import pathlib
 import sys
@@ -17,6 +18,41 @@ import redlock_quorum  # noqa: E402
 
 # A server of a busy machine is not taken for one that hangs.
 PATIENT = redlock_quorum.Options(node_timeout=5)
+
+
+async def settled(value):
+    """The result of a call of either client."""
+    return await value if asyncio.iscoroutine(value) else value
+
+
+def enter(lock):
+    """Begins a `with` of either client."""
+    return lock.__aenter__() if hasattr(lock, "__aenter__") else lock.__enter__()
+
+
+def leave(lock):
+    return (lock.__aexit__ if hasattr(lock, "__aexit__") else lock.__exit__)(None, None, None)
+
+
+def of_both(*states):
+    """Two tests by a coroutine function of (client, close, quorum), and of a state if there are
+    any: with a Client, and with an AsyncClient."""
+    def decorate(check):
+        @pytest.mark.parametrize("state", states or [None])
+        @pytest.mark.parametrize("kind", [redlock_quorum.Client, redlock_quorum.AsyncClient])
+        def run(quorum, kind, state):
+            more = [state] if state else []
+
+            async def main():
+                if kind is redlock_quorum.Client:
+                    with kind(quorum.uris, PATIENT) as client:
+                        await check(client, client.close, quorum, *more)
+                else:
+                    async with kind(quorum.uris, PATIENT) as client:
+                        await check(client, client.aclose, quorum, *more)
+            asyncio.run(main())
+        return run
+    return decorate
 
 
 @pytest.fixture(scope="session")

@@ -2,106 +2,98 @@
 import asyncio
 
 import lab
-import pytest
-from conftest import PATIENT
+from conftest import enter, leave, of_both, settled
 
 import redlock_quorum as rq
 
-HELD, LOST, RELEASED, DISOWNED, CLOSED = STATES = (
-    "held", "lost", "released", "disowned", "closed")
-# What a method raises in each state; None: nothing.
-RAISES = {
-    "check": (None, rq.Lost, rq.NotHeld, rq.NotHeld, rq.Lost),
-    "extend": (None, rq.Lost, rq.NotHeld, rq.NotHeld, rq.Closed),
-    "downgrade": (None, rq.Lost, rq.NotHeld, rq.NotHeld, rq.Closed),
-    "release": (None, rq.Lost, rq.NotHeld, rq.NotHeld, rq.Closed),
-    "disown": (None, rq.Lost, rq.NotHeld, rq.NotHeld, rq.Closed),
-    "with": (None, rq.Lost, rq.NotHeld, rq.NotHeld, rq.Closed),
+# Of those that are lost: the code, how the lock is made, and what else is done.
+LOSSES = {
+    "expired": ("EXPIRED", {"ttl": 1, "options": rq.LockOptions(watchdog=False)}),
+    "max_hold": ("MAX_HOLD", {"ttl": 1, "options": rq.LockOptions(max_hold=1)}),
+    "gone": ("GONE", {"ttl": 60}),
+    "taken": ("TAKEN", {"ttl": 60}),
+    "closed": ("CLOSED", {"ttl": 60}),
 }
-# The results of the queries that never fail.
-LOSS = {LOST: "EXPIRED", CLOSED: "CLOSED"}
-WATCHED = rq.LockOptions(watchdog=False)
+HELD, RELEASED, DISOWNED = "held", "released", "disowned"
+METHODS = {
+    "check": lambda lock, hold: hold.check(),
+    "extend": lambda lock, hold: hold.extend(),
+    "downgrade": lambda lock, hold: hold.downgrade(),
+    "release": lambda lock, hold: hold.release(),
+    "disown": lambda lock, hold: hold.disown(),
+    "with": lambda lock, hold: use(hold),
+    "release by the lock": lambda lock, hold: lock.release(),
+}
 
 
-def ttl_of(state):
-    return 1 if state == LOST else 60
+async def use(hold):
+    await settled(enter(hold))
+    assert hold.why_lost or not hold.lost, "the body runs without the lock"
+    await settled(leave(hold))
 
 
-def settled(value):
-    """A value, or the result of a coroutine of a function that is no coroutine itself."""
-    async def wait():
-        return await value if asyncio.iscoroutine(value) else value
-    return wait()
-
-
-async def use(hold, method):
-    """What the method raises; None: nothing."""
+async def raised(call, lock, hold):
+    """What it raises; None: nothing."""
     try:
-        if method != "with":
-            await settled(getattr(hold, method)())
-        elif isinstance(hold, rq.Hold):
-            with hold:
-                assert hold.why_lost or not hold.lost, "the body runs without the lock"
-        else:
-            async with hold:
-                assert hold.why_lost or not hold.lost, "the body runs without the lock"
+        await settled(call(lock, hold))
     except rq.RedlockError as why:
         return why
 
 
-async def check_state(client, close, state):
-    """One hold for each method, and one for the queries."""
-    holds = {method: await settled(
-        client.lock(f"{state}:{method}", ttl_of(state), options=WATCHED).acquire(timeout=60))
-        for method in [*RAISES, "queries"]}
-    for hold in holds.values():
-        if state == LOST:
-            await settled(hold.wait_lost())
-            lab.wait_for(lambda: hold.why_lost, "the reason, from the client's thread")
-        elif state == RELEASED:
-            await settled(hold.release())
-        elif state == DISOWNED:
-            assert await settled(hold.disown()) == hold.token
-    if state == CLOSED:
+async def bring(hold, state, quorum):
+    if state in ("gone", "taken"):
+        key = hold.keys[0].decode()
+        for server in quorum.servers:
+            server.call("DEL", key)
+            if state == "taken":
+                server.call("SET", key, "another", "PX", 60000)
+        assert isinstance(await raised(METHODS["extend"], None, hold), rq.Lost)
+    if state in LOSSES:
+        await settled(hold.wait_lost())
+        lab.wait_for(lambda: hold.why_lost, "the reason, from the client's thread")
+    elif state == RELEASED:
+        await settled(hold.release())
+    elif state == DISOWNED:
+        assert await settled(hold.disown()) == hold.token
+
+
+@of_both(HELD, RELEASED, DISOWNED, *LOSSES)
+async def test_a_hold(client, close, quorum, state):
+    code, more = LOSSES.get(state, (None, {"ttl": 60}))
+    # One hold for each method, and one for the queries.
+    locks = {method: client.lock(method, **more) for method in [*METHODS, "queries"]}
+    holds = {method: await settled(lock.acquire()) for method, lock in locks.items()}
+    if state == "closed":
         await settled(close())
-    seen = {method: await use(holds[method], method) for method in RAISES}
-    expected = {method: classes[STATES.index(state)] for method, classes in RAISES.items()}
-    assert {method: why and type(why) for method, why in seen.items()} == expected
-    for why in filter(None, seen.values()):
-        if isinstance(why, rq.NotHeld):
-            assert why.reason in ("RELEASED", "DISOWNED"), why
+    for hold in holds.values():
+        await bring(hold, state, quorum)
+    for method, call in METHODS.items():
+        why = await raised(call, locks[method], holds[method])
+        if state == HELD:
+            assert why is None, method
+        elif state in LOSSES:
+            assert (type(why), why.code) == (rq.Lost, code), method
+            assert {node.uri for node in why.nodes} == (
+                set() if state == "closed" else set(quorum.uris)), method
         else:
-            assert why.code == LOSS[state]
+            assert type(why) is rq.NotHeld and why.reason in (
+                "NONE" if "lock" in method else "RELEASED", "DISOWNED"), why
     hold = holds["queries"]
     assert hold.lost == (state != HELD)
-    assert (hold.why_lost and hold.why_lost.code) == LOSS.get(state)
-    assert (hold.valid_ms() > 0) == (hold.valid() > 0) == (state in (HELD, CLOSED))
-    assert "@" in hold.token and hold.holder and state in repr(hold)
+    assert (hold.why_lost and hold.why_lost.code) == code
+    assert (hold.valid_ms() > 0) == (hold.valid() > 0) == (state in (HELD, "closed"))
+    assert "@" in hold.token and hold.holder and "queries" in repr(hold)
     assert hold.fence is hold.term is hold.slot is None
     if state != HELD:
         await asyncio.wait_for(settled(hold.wait_lost()), lab.STATE_SECONDS)
     for method, hold in holds.items():  # what the call did: it is given up, whatever was raised
-        if method in ("release", "disown", "with") and state != CLOSED:
-            assert isinstance(await use(hold, "extend"), rq.NotHeld)
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_a_hold_of_threads(quorum, state):
-    with rq.Client(quorum.uris, PATIENT) as client:
-        asyncio.run(check_state(client, client.close, state))
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_a_hold_of_asyncio(quorum, state):
-    async def main():
-        async with rq.AsyncClient(quorum.uris, PATIENT) as client:
-            await check_state(client, client.aclose, state)
-    asyncio.run(main())
+        if state != "closed" and any(word in method for word in ("release", "disown", "with")):
+            assert isinstance(await raised(METHODS["extend"], None, hold), rq.NotHeld)
 
 
 def test_each_method_of_a_hold_is_in_the_table():
     queries = {"lost", "why_lost", "wait_lost", "valid_ms", "valid", "token", "holder", "fence",
                "term", "slot", "explain"}
     for kind in (rq.Hold, rq.AsyncHold):
-        methods = {name for name in vars(kind) if not name.startswith("_")}
-        assert methods - queries == set(RAISES) - {"with"}
+        methods = {name for name in dir(kind) if not name.startswith("_")}
+        assert methods - queries == set(METHODS) - {"with", "release by the lock"}

@@ -242,7 +242,7 @@ def late():
     for call in (client.lock("k").acquire, client.explain, hold.release):
         try:
             call()
-        except rq.Closed as why:
+        except (rq.Closed, rq.Lost) as why:
             print(why)
 atexit.register(late)
 import redlock_quorum as rq

@@ -1,0 +1,53 @@
+"""The errors of both clients: their classes, and the nodes that they name."""
+import contextlib
+
+from conftest import enter, of_both, settled
+
+import redlock_quorum as rq
+
+
+@contextlib.contextmanager
+def denying(quorum):
+    """The nodes refuse the commands of locks meanwhile."""
+    def call(*words):
+        for server in quorum.servers:
+            server.call("ACL", "SETUSER", "default", *words)
+    call("-set", "-eval", "-evalsha")
+    try:
+        yield
+    finally:
+        call("+@all")
+
+
+@of_both()
+async def test_each_error_names_the_nodes(client, close, quorum):
+    async def fails(kind, code, value):
+        try:
+            await settled(value() if callable(value) else value)
+        except rq.RedlockError as error:
+            assert (type(error), error.code) == (kind, code), error
+            assert {node.uri for node in error.nodes} == set(quorum.uris), error
+            assert all(uri in str(error) for uri in quorum.uris)
+        else:
+            raise AssertionError(f"it does not raise {kind}")
+    with rq.Client(quorum.uris, rq.Options(node_timeout=5, label="other")) as other:
+        taken = other.lock("taken", ttl=60).acquire()
+        writer, kept, late = [await settled(client.lock(key, ttl=60).acquire())
+                              for key in ("writer", "kept", "late")]
+        await fails(rq.Busy, "TAKEN", lambda: enter(client.lock("taken", timeout=0)))
+        await fails(rq.WaitTimeout, "TIMEOUT", lambda: enter(client.lock("taken", timeout=0.05)))
+        await fails(rq.Busy, "TAKEN", lambda: client.adopt("taken", kept.token))
+        await fails(rq.Lost, "GONE", lambda: client.adopt("nobody", taken.token))
+        taken.release()
+    with denying(quorum):
+        await fails(rq.Denied, "DENIED", lambda: client.lock("k").acquire())
+        await fails(rq.Denied, "DENIED", kept.extend)
+        await fails(rq.Denied, "DENIED", lambda: client.adopt("nobody", kept.token))
+    await settled(kept.extend())
+    quorum.kill(0, 1, 2)
+    await fails(rq.NoQuorum, "NO_QUORUM", lambda: client.lock("k").acquire(blocking=False))
+    await fails(rq.NoQuorum, "NO_QUORUM", kept.extend)
+    await fails(rq.NoQuorum, "NO_QUORUM", writer.downgrade)
+    await fails(rq.NoQuorum, "NO_QUORUM", lambda: client.adopt("nobody", kept.token))
+    await fails(rq.NoQuorum, "NO_QUORUM", lambda: client.inspect("k"))
+    await fails(rq.Unconfirmed, "UNCONFIRMED", kept.release)
