@@ -258,10 +258,31 @@ Test(bench_result, an_outage_may_be_the_only_event)
     expect_gap(&outage, 30, 30);
 }
 
+Test(bench_result, percentiles_of_each_node_survive_longer_intervals)
+{
+    static struct timeline timeline;
+    cr_assert(timeline_init(&timeline, 2));
+    for (int64_t s = 0; s < 86400; s++) {
+        struct timeline_slot *slot = timeline_slot(&timeline, s * 1000000);
+        histogram_add(&slot->grant[0], s % 50 == 0 ? 9000 : 1000, 1);
+        histogram_add(&slot->grant[1], 7, 1);
+    }
+    for (size_t i = 0; i + 1 < timeline.used; i++) {
+        const struct histogram *grant = timeline.slot[i].grant;
+        cr_assert_float_eq(histogram_at(&grant[0], HISTOGRAM_ALL / 2), 1016, 16, "slot %zu",
+                           i);
+        cr_assert_eq(histogram_at(&grant[0], HISTOGRAM_ALL / 100 * 99), 9000, "slot %zu",
+                     i);
+        cr_assert_eq(grant[0].total, grant[1].total, "slot %zu", i);
+        cr_assert_eq(histogram_at(&grant[1], HISTOGRAM_ALL / 100 * 99), 7, "slot %zu", i);
+    }
+    timeline_free(&timeline);
+}
+
 Test(bench_result, times_of_one_day_get_one_slot_each_in_order)
 {
     static struct timeline timeline;
-    cr_assert(timeline_init(&timeline));
+    cr_assert(timeline_init(&timeline, 0));
     for (int64_t s = 0; s < 86400; s++)
         timeline_slot(&timeline, s * 1000000)->failed++;
     uint64_t sum = 0;

@@ -129,14 +129,15 @@ static json_t *buckets_json(const struct histogram *latency)
     return array;
 }
 
-/* {"mean_us", "max_us"} */
-static json_t *mean_json(const struct timeline_mean *mean)
+/* {"p50_us", "p99_us", "max_us"} */
+static json_t *grant_json(const struct histogram *grant)
 {
-    if (mean->count == 0)
+    if (grant->total == 0)
         return json_null();
-    return json_pack("{s:I, s:I}", "mean_us",
-                     (json_int_t)(mean->sum / (int64_t)mean->count), "max_us",
-                     (json_int_t)mean->most);
+    return json_pack("{s:I, s:I, s:I}", "p50_us",
+                     (json_int_t)histogram_at(grant, HISTOGRAM_ALL / 2), "p99_us",
+                     (json_int_t)histogram_at(grant, HISTOGRAM_ALL / 100 * 99), "max_us",
+                     (json_int_t)grant->most);
 }
 
 static json_t *slot_json(const struct bench_result *bench_result, size_t index)
@@ -145,7 +146,7 @@ static json_t *slot_json(const struct bench_result *bench_result, size_t index)
     json_t *silent = json_array(), *other = json_array(), *nodes = json_array();
     json_t *object = latency_json(&slot->acquire);
     for (unsigned i = 0; i < bench_result->n; i++) {
-        json_array_append_new(nodes, mean_json(&slot->grant[i]));
+        json_array_append_new(nodes, grant_json(&slot->grant[i]));
         json_array_append_new(silent, json_integer(slot->silent[i]));
         json_array_append_new(other, json_integer(slot->other[i]));
     }
@@ -157,7 +158,7 @@ static json_t *slot_json(const struct bench_result *bench_result, size_t index)
     json_object_set_new(object, "silent", silent);
     json_object_set_new(object, "other", other);
     json_object_set_new(object, "nodes", nodes);
-    json_object_set_new(object, "qth", mean_json(&slot->qth));
+    json_object_set_new(object, "qth", grant_json(&slot->qth));
     json_object_set_new(object, "release",
                         slot->release.total ? latency_json(&slot->release) : json_null());
     json_object_set_new(object, "valid_least_ms",

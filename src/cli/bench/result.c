@@ -19,7 +19,7 @@ bool bench_result_init(struct bench_result *bench_result, unsigned n, unsigned q
             bench_result->share[m][k] = order_stats_share(n, m, order_stats_majority(m), k);
     bool fine = init_fine(&bench_result->acquire) && init_fine(&bench_result->release) &&
                 init_fine(&bench_result->valid) && init_fine(&bench_result->all.latency) &&
-                timeline_init(&bench_result->timeline);
+                timeline_init(&bench_result->timeline, n);
     for (unsigned i = 0; fine && i < n; i++)
         fine = init_fine(&bench_result->node[i].latency) &&
                init_fine(&bench_result->node[i].without.latency) &&
@@ -61,7 +61,7 @@ static void take_node(struct bench_result_node *node, const struct cycle_node *a
     case CYCLE_GRANTED:
         node->granted++;
         histogram_add(&node->latency, answer->latency_us, 1);
-        timeline_mean_add(&slot->grant[index], answer->latency_us);
+        histogram_add(&slot->grant[index], answer->latency_us, 1);
         return;
     case CYCLE_READY: node->ready++; return;
     case CYCLE_REFUSED: node->refused++; break;
@@ -91,7 +91,7 @@ static void take_models(struct bench_result *bench_result, const struct cycle *c
     bench_result_model_add(&bench_result->all, qth, 1);
     if (qth < ORDER_STATS_UNKNOWN) {
         bench_result->node[order_stats.node[q - 1]].last++;
-        timeline_mean_add(&slot->qth, qth);
+        histogram_add(&slot->qth, qth, 1);
     }
     for (unsigned i = 0; i < n; i++)
         bench_result_model_add(&bench_result->node[i].without,

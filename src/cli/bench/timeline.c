@@ -1,40 +1,47 @@
 #include "timeline.h"
 
+#include <stddef.h>
 #include <string.h>
 
-bool timeline_init(struct timeline *timeline)
+static bool init_coarse(struct histogram *histogram)
 {
+    return histogram_init(histogram, HISTOGRAM_COARSE);
+}
+
+static bool init_slot(struct timeline_slot *slot, unsigned n)
+{
+    bool has_memory = init_coarse(&slot->acquire) && init_coarse(&slot->release) &&
+                      init_coarse(&slot->qth);
+    for (unsigned i = 0; has_memory && i < n; i++)
+        has_memory = init_coarse(&slot->grant[i]);
+    return has_memory;
+}
+
+bool timeline_init(struct timeline *timeline, unsigned n)
+{
+    bool has_memory = true;
     memset(timeline, 0, sizeof(*timeline));
+    timeline->n = n;
     timeline->interval_ms = TIMELINE_FIRST_MS;
-    for (size_t i = 0; i < TIMELINE_SLOTS; i++)
-        if (!histogram_init(&timeline->slot[i].acquire, HISTOGRAM_COARSE) ||
-            !histogram_init(&timeline->slot[i].release, HISTOGRAM_COARSE))
-            return false;
-    return true;
+    for (size_t i = 0; has_memory && i < TIMELINE_SLOTS; i++)
+        has_memory = init_slot(&timeline->slot[i], n);
+    return has_memory;
 }
 
 void timeline_free(struct timeline *timeline)
 {
     for (size_t i = 0; i < TIMELINE_SLOTS; i++) {
-        histogram_free(&timeline->slot[i].acquire);
-        histogram_free(&timeline->slot[i].release);
+        struct timeline_slot *slot = &timeline->slot[i];
+        histogram_free(&slot->acquire);
+        histogram_free(&slot->release);
+        histogram_free(&slot->qth);
+        for (unsigned k = 0; k < timeline->n; k++)
+            histogram_free(&slot->grant[k]);
     }
 }
 
-static void merge_means(struct timeline_mean *mean, struct timeline_mean other)
-{
-    mean->count += other.count;
-    mean->sum += other.sum;
-    mean->most = other.most > mean->most ? other.most : mean->most;
-}
-
-void timeline_mean_add(struct timeline_mean *mean, int64_t us)
-{
-    merge_means(mean, (struct timeline_mean){1, us, us});
-}
-
 /* Empties `from`, which may be the same. */
-static void move_slot(struct timeline_slot *to, struct timeline_slot *from)
+static void move_slot(struct timeline_slot *to, struct timeline_slot *from, unsigned n)
 {
     if (to == from)
         return;
@@ -43,23 +50,25 @@ static void move_slot(struct timeline_slot *to, struct timeline_slot *from)
         to->valid_least = from->valid_least;
     histogram_move(&to->acquire, &from->acquire);
     histogram_move(&to->release, &from->release);
-    merge_means(&to->qth, from->qth);
+    histogram_move(&to->qth, &from->qth);
     to->failed += from->failed;
     for (size_t i = 0; i < CYCLE_CODES; i++)
         to->code[i] += from->code[i];
-    for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) {
-        merge_means(&to->grant[i], from->grant[i]);
+    for (unsigned i = 0; i < n; i++) {
+        histogram_move(&to->grant[i], &from->grant[i]);
         to->silent[i] += from->silent[i];
         to->other[i] += from->other[i];
     }
-    *from = (struct timeline_slot){.acquire = from->acquire, .release = from->release};
+    /* All but the histograms. */
+    memset(&from->valid_least, 0,
+           sizeof(*from) - offsetof(struct timeline_slot, valid_least));
 }
 
 static void fold(struct timeline *timeline)
 {
     timeline->interval_ms *= 2;
     for (size_t i = 0; i < TIMELINE_SLOTS; i++)
-        move_slot(&timeline->slot[i / 2], &timeline->slot[i]);
+        move_slot(&timeline->slot[i / 2], &timeline->slot[i], timeline->n);
     timeline->used = (timeline->used + 1) / 2;
 }
 

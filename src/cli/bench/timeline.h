@@ -11,35 +11,29 @@
 #define TIMELINE_SLOTS    256 /* must be even */
 #define TIMELINE_FIRST_MS 10  /* the length of an interval at first */
 
-struct timeline_mean {
-    uint64_t count;
-    int64_t sum, most; /* us */
-};
-
 struct timeline_slot {
     struct histogram acquire, release; /* us, coarse; of the cycles that were held */
-    int64_t valid_least;               /* ms; of these */
-    struct timeline_mean qth;          /* the time of the node that completed the quorum */
-    struct timeline_mean grant[REDLOCK_NODES_MAX]; /* per node */
-    uint64_t failed;                               /* cycles that were not held */
-    uint64_t code[CYCLE_CODES];                    /* why */
-    uint32_t silent[REDLOCK_NODES_MAX];            /* per node: no answer in time */
-    uint32_t other[REDLOCK_NODES_MAX]; /* per node: no grant, for another reason */
+    struct histogram qth;              /* the time of the node that completed the quorum */
+    struct histogram grant[REDLOCK_NODES_MAX]; /* per node */
+    int64_t valid_least;                       /* ms; of the cycles that were held */
+    uint64_t failed;                           /* cycles that were not held */
+    uint64_t code[CYCLE_CODES];                /* why */
+    uint32_t silent[REDLOCK_NODES_MAX];        /* per node: no answer in time */
+    uint32_t other[REDLOCK_NODES_MAX];         /* per node: no grant, for another reason */
 };
 
 struct timeline {
+    unsigned n; /* nodes */
     int64_t interval_ms;
     size_t used; /* up to the last slot that has data */
     struct timeline_slot slot[TIMELINE_SLOTS];
 };
 
 /* False: no memory. */
-bool timeline_init(struct timeline *timeline);
+bool timeline_init(struct timeline *timeline, unsigned n);
 void timeline_free(struct timeline *timeline);
 
 /* The slot for this time since the beginning; the caller adds its data to it. */
 struct timeline_slot *timeline_slot(struct timeline *timeline, int64_t at_us);
-
-void timeline_mean_add(struct timeline_mean *mean, int64_t us);
 
 #endif

@@ -19,7 +19,7 @@
  * that.
  */
 #define COMPUTE_PARTS    4
-#define COMPUTE_AHEAD_US 500000
+#define COMPUTE_AHEAD_US 1000000
 
 #define NO_POLICY                                                                          \
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -66,7 +66,7 @@ function showNodes({nodes, votes_fenced: fenced}) {
 
 function showSparks({timeline: {slots}, nodes}) {
   const names = namesOf(nodes), cycles = slots.filter((slot) => slot.count + slot.failed > 0);
-  const lines = nodes.map((_, i) => cycles.map((slot) => slot.nodes[i]?.mean_us ?? null));
+  const lines = nodes.map((_, i) => cycles.map((slot) => slot.nodes[i]?.p50_us ?? null));
   const scale = latencyScale(lines.flat()); // one for all, so that they can be compared
   lines.forEach((values, i) => sparks.set(i, sparkline(values, scale, lookOf(i),
                                                        `round trip of ${names[i]} over time`)));

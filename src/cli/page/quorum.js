@@ -38,11 +38,15 @@ function showTimes(data, names) {
     {name: "Time to acquire, over time", failures: true, y}));
   chart("releases", (width) => timeChart(width, slots, time, release,
     {name: "Time to release, over time", y}));
-  chart("times", (width) => timeChart(width, slots, time, [
-    ...nodes.map((_, i) => ({name: names[i], look: lookOf(i),
-                             value: (slot) => slot.nodes[i]?.mean_us ?? null})),
-    {name: `${ordinal(quorum)} grant`, look: "ink", value: (slot) => slot.qth?.mean_us ?? null}],
-    {name: "Mean time of each node's grant, over time"}));
+  const grants = latencyAxis(slots.flatMap((slot) => [...slot.nodes, slot.qth].flatMap((one) =>
+    [one?.p50_us ?? 0, one?.p99_us ?? 0])), TIME_HEIGHT);
+  for (const key of ["p50", "p99"])
+    chart(`grants-${key}`, (width) => timeChart(width, slots, time, [
+      ...nodes.map((_, i) => ({name: names[i], look: lookOf(i),
+                               value: (slot) => slot.nodes[i]?.[`${key}_us`] ?? null})),
+      {name: `${ordinal(quorum)} grant`, look: "ink",
+       value: (slot) => slot.qth?.[`${key}_us`] ?? null}],
+      {name: `${key} of each node's grant, over time`, y: grants}));
   const least = Math.min(...slots.map((slot) => slot.valid_least_ms ?? Infinity), data.ttl_ms);
   const axis = {scale: linear(least > data.ttl_ms * 0.9 ? data.ttl_ms * 0.9 : 0, data.ttl_ms)};
   axis.ticks = evenTicks(axis.scale.least, axis.scale.most, 4).map((v) => [v, span(v * 1000)]);
