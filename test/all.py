@@ -66,6 +66,7 @@ VERBS = {
     "try chaos": [Row("try chaos --seconds 60", figure=r"^(operations +\d+)$"),
                   Row("try chaos --self-test", figure=r"^(.* mistakes)$")],
     "try page": [Row("try page --cycles 100000", figure=r"^page: (\d+ checks failed)$")],
+    "try frameworks": [Row("try frameworks", figure=r"^(\d+ passed)")],
     "try tracing": [Row("try tracing", figure=r"^tracing: (\d+ spans of locks.*)$")],
     "try jobs": [Row("try jobs --runs 5", figure=r"^(\w+ +\d+ of \d+ runs .*)$")],
     "try matrix": [Row("try matrix --release trixie --server valkey-8.1",
