@@ -16,6 +16,7 @@ CONNECTIONS_MAX = 64  # HTTP_CONNECTIONS_MAX
 ANSWER_KB = 256       # at most, of /api/locks
 FILES_MORE = 10       # that connections which end may still have
 MORE_KB = 8192        # of memory that may be used for longer
+ANSWERS_KB = 2 * CONNECTIONS_MAX * ANSWER_KB + 2 * MORE_KB  # as many are ending
 GET = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 SECRET = "a-password"
 
@@ -225,8 +226,7 @@ def _(quorum):
     for server in quorum.servers:
         server.call("EVAL", "for i = 1, 2000 do redis.call('SET', KEYS[1] .. i, ARGV[1], 'PX', 600000) end",
                     1, "job:" + "x" * 400, "p" + "a" * 32 + "@host:" + "y" * 80)
-    more_kb = 2 * CONNECTIONS_MAX * ANSWER_KB + 2 * MORE_KB  # as many are ending
-    with attacked(quorum, more_kb) as monitor, contextlib.ExitStack() as stack:
+    with attacked(quorum, ANSWERS_KB) as monitor, contextlib.ExitStack() as stack:
         lab.wait_for(lambda: monitor.json("locks")["total"] >= 2000, "a scan")
         for _ in range(200):
             one = stack.enter_context(monitor.connect())
@@ -239,7 +239,7 @@ def _(quorum):
     for server in quorum.servers:
         server.call("EVAL", "for i = 1, 1000 do redis.call('SET', KEYS[1] .. i, ARGV[1], 'PX', 600000) end",
                     1, "job:", "p" + "a" * 32 + "@host")
-    with attacked(quorum) as monitor:
+    with attacked(quorum, ANSWERS_KB) as monitor:
         lab.wait_for(lambda: monitor.json("locks")["total"] >= 1000, "a scan")
 
         def attack():
