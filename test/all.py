@@ -125,6 +125,8 @@ VERBS = {
                               unless=r"^(upgrade is skipped: .*)$")],
     "on RELEASE VERB...": [Row("on trixie demo", figure=r"^(As told: .*)$")],
     "package": [Row("package", figure=r"^(nothing is left after the purge)$")],
+    "wheel": [Row("wheel", figure=r"^(\d+\s.*\.whl)$")],
+    "check wheel [RELEASE...]": [Row("check wheel", figure=r"^(\d+ releases: .*)$")],
     "check install-test": [Row("on trixie check install-test")],
     "all [ROW...]": [Row("all", never="it prints this table")],
     "clean": [Row("clean", in_copy=True, figure=r"^(build/ is gone)$",
