@@ -119,6 +119,18 @@ Test(locks_view, equal_locks_are_in_the_order_of_their_keys)
     SELECTS("a b c d e ", 5, .sort = LOCKS_BY_WAITING);
 }
 
+Test(locks_view, the_remaining_time_counts_from_when_a_row_was_read)
+{
+    struct row *row = add("a", "k");
+    row->seen_us = 1000000, row->remaining_ms = 5000;
+    row = add("b", "k");
+    row->seen_us = 3000000, row->remaining_ms = 4000;
+    row = add("c", "k");
+    row->seen_us = 4000000, row->remaining_ms = REDLOCK_UNKNOWN;
+    begin();
+    SELECTS("c a b ", 3, .sort = LOCKS_BY_REMAINING);
+}
+
 Test(locks_view, a_filter_is_a_part_of_a_key_or_of_the_holder)
 {
     add("alpha", "host:1");

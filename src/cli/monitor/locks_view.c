@@ -104,13 +104,20 @@ struct item {
     const struct row *row;
 };
 
+/* Rows were read one after the other: compare when the locks end. */
+static int64_t ends_ms(const struct row *row)
+{
+    return row->remaining_ms == REDLOCK_UNKNOWN ? REDLOCK_UNKNOWN
+                                                : row->seen_us / 1000 + row->remaining_ms;
+}
+
 static int64_t number_of(const struct row *row, enum locks_sort sort)
 {
     switch (sort) {
     case LOCKS_BY_KIND: return row->kind;
     case LOCKS_BY_STATE: return row->state;
     case LOCKS_BY_SINCE: return row->since_us;
-    case LOCKS_BY_REMAINING: return row->remaining_ms;
+    case LOCKS_BY_REMAINING: return ends_ms(row);
     case LOCKS_BY_FENCE: return row->fence;
     case LOCKS_BY_WAITING: return row->waiting;
     default: return 0;
