@@ -37,6 +37,11 @@ class Inspection:
         names = [node.holder for node in self.nodes if node.verdict == "held"]
         return max(set(names), key=names.count) if names else ""
 
+    @property
+    def locked(self) -> bool:
+        """Whether an owner, or a reader, has a quorum."""
+        return self.agreeing >= self.quorum or bool(self.readers)
+
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
@@ -172,9 +177,10 @@ def _start(engine: Engine, key: bytes, tell: Tell, call: Callable[[Any], int]) -
         raise
 
 
-def start_inspect(engine: Engine, key: bytes, tell: Tell) -> None:
+def start_inspect(engine: Engine, key: bytes, tell: Tell, *, breaks: bool = False) -> None:
+    call = lib.redlock_break if breaks else lib.redlock_inspect
     _start(engine, key, tell, lambda arg: int(
-        lib.redlock_inspect(engine.client, key, len(key), _ON_INSPECTED, arg)))
+        call(engine.client, key, len(key), _ON_INSPECTED, arg)))
 
 
 def start_list(engine: Engine, prefix: bytes, tell: Tell) -> None:
@@ -198,8 +204,8 @@ class Admin(Handle):
     def close(self) -> None:
         self._engine.close()
 
-    def inspect(self, key: bytes) -> Inspection:
-        found = self._one(lambda tell: start_inspect(self._engine, key, tell))
+    def inspect(self, key: bytes, *, breaks: bool = False) -> Inspection:
+        found = self._one(lambda tell: start_inspect(self._engine, key, tell, breaks=breaks))
         assert isinstance(found, Inspection)
         return found
 

@@ -106,17 +106,21 @@ class _AsyncLease(Lease):
             self._finish(of_last_call())
 
     def begin_adopt(self, key: bytes, token: bytes, valid_ms: int, options: Any) -> None:
-        if self.engine.client == NULL:
-            self._finish_extension(make_error(lib.REDLOCK_CLOSED))
-            return
-        made = ffi.new("redlock_lease **")
-        code = lib.redlock_adopt(self.engine.client, key, len(key), token, valid_ms, options,
-                                 made)
-        if code != lib.REDLOCK_OK:
-            self._finish_extension(of_last_call())
-            return
-        self._keep(made[0])
+        self._adopt(key, token, valid_ms, options)
         self.begin_extend(lib.REDLOCK_AUTO, adopting=True)
+
+    def begin_release_of(self, key: bytes, token: bytes, options: Any) -> None:
+        self._adopt(key, token, lib.REDLOCK_UNKNOWN, options)
+        self.begin_release()
+
+    def _adopt(self, key: bytes, token: bytes, valid_ms: int, options: Any) -> None:
+        if self.engine.client == NULL:
+            raise make_error(lib.REDLOCK_CLOSED)
+        made = ffi.new("redlock_lease **")
+        if lib.redlock_adopt(self.engine.client, key, len(key), token, valid_ms, options,
+                             made) != lib.REDLOCK_OK:
+            raise of_last_call()
+        self._keep(made[0])
 
     def _keep(self, pointer: Any) -> None:
         self.pointer = pointer
@@ -479,6 +483,15 @@ class AsyncLock(LockBase):
         hold._lock = self
         return hold
 
+    async def locked(self) -> bool:
+        """Whether any owner has the lock on the nodes now; of slots(): whether none is free.
+        It may change at any time, and changes nothing."""
+        every, keys = self._is_held_if()
+        for key in keys:
+            if (await self._client.inspect(key)).locked != every:
+                return not every
+        return every
+
     async def release(self) -> None:
         """Releases what this task acquired last by this object.
 
@@ -645,6 +658,17 @@ class AsyncClient(Handle):
             raise
         return AsyncHold(self, lease, [key_bytes], on_lost)
 
+    async def release(self, key: Key, token: str) -> None:
+        """Releases the lock that has this token, which disown() returned. Raises Lost if the
+        nodes do not have it, and Unconfirmed if too few nodes replied."""
+        key_bytes, token_bytes = to_key(key), to_token(token)
+        native = AsyncLock(self, [key_bytes], 1, LockOptions())._native(0)
+        lease = _AsyncLease(self._engine, asyncio.get_running_loop())
+        lease.result = result = _Result(lease.loop)
+        self._engine.post(lease.job(
+            result, lambda: lease.begin_release_of(key_bytes, token_bytes, native)))
+        await result.future
+
     async def observe(self, name: Key) -> AsyncIterator[Leader]:
         """Who leads the election, and each change, until the iteration is ended."""
         loop = asyncio.get_running_loop()
@@ -724,9 +748,16 @@ class AsyncClient(Handle):
 
     async def inspect(self, key: Key) -> Inspection:
         """Who holds the key on which node. Changes nothing."""
-        key_bytes = to_key(key)
+        return await self._inspect(to_key(key))
+
+    async def break_lock(self, key: Key) -> Inspection:
+        """Removes the key from all nodes, whoever holds it, and returns what was there. Its
+        holder learns of it at its next extension, and until then believes that it holds it."""
+        return await self._inspect(to_key(key), breaks=True)
+
+    async def _inspect(self, key: bytes, *, breaks: bool = False) -> Inspection:
         async for found in self._told(
-                lambda tell: start_inspect(self._engine, key_bytes, tell)):
+                lambda tell: start_inspect(self._engine, key, tell, breaks=breaks)):
             assert isinstance(found, Inspection)
             return found
         raise make_error(lib.REDLOCK_CLOSED)

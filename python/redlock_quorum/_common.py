@@ -139,6 +139,14 @@ class LockBase(Handle):
         self._wait_ms = to_wait_ms(True, timeout)  # of `with`
         self._flags = flags
 
+    def _is_held_if(self) -> tuple[bool, list[bytes]]:
+        """What locked() inspects. It is held if one of these keys is, or, of a semaphore (then
+        the first value is True), if all of them are: one for each slot."""
+        slots: int | None = self._flags.get("slots")
+        if slots is None:
+            return False, self._keys
+        return True, [b"%s!%d" % (self._keys[0], slot + 1) for slot in range(slots)]
+
     def _set_options(self, made: Any) -> None:
         """What the options of C for threads and those for a loop have in common."""
         options = self._options

@@ -195,16 +195,9 @@ class Hold(HoldBase):
         error = of_last_call(held=True)
         if error.code == "CLOSED":
             return Lost(error.code, self._client._closed)
-        if isinstance(error, Lost):
-            if self.why_lost:
-                return self.why_lost
-            error.nodes = self.explain()
-        elif isinstance(error, (NoQuorum, Denied)):
-            error.nodes = self.explain()
-        elif isinstance(error, Unconfirmed):  # C does not keep the replies to a release
-            with contextlib.suppress(Closed):
-                error.nodes = self._client.explain()
-        return error
+        if isinstance(error, Lost) and self.why_lost:
+            return self.why_lost
+        return self._client._with_nodes(error, self)
 
     def explain(self) -> tuple[Reply, ...]:
         """The nodes' replies to the last acquire or extension."""
@@ -270,9 +263,12 @@ class _Use:
     def __init__(self, lock: Lock, hold: Hold) -> None:
         self.lock = lock
         self.thread = threading.current_thread()  # not its number, which may be used again
+        self.begin(hold)
+
+    def begin(self, hold: Hold) -> None:
         self.hold = hold
         self.is_over = False
-        lock._uses.append(self)
+        self.lock._uses.append(self)
         hold._uses.append(self)
 
     def end(self) -> None:
@@ -312,6 +308,15 @@ class Lock(LockBase):
             return self._use(to_wait_ms(blocking, timeout)).hold
         except Busy:
             return None
+
+    def locked(self) -> bool:
+        """Whether any owner has the lock on the nodes now; of slots(): whether none is free.
+        It may change at any time, and changes nothing."""
+        every, keys = self._is_held_if()
+        for key in keys:
+            if self._client.inspect(key).locked != every:
+                return not every
+        return every
 
     def release(self, *, confirm: bool = True) -> None:
         """Releases what this thread acquired last by this object; see Hold.release().
@@ -353,14 +358,45 @@ class Lock(LockBase):
                 return use
 
     def _use(self, wait_ms: int) -> _Use:
-        return _Use(self, self._client._acquire(self._keys, wait_ms, self._native, self._on_lost))
+        return _Use(self, self._acquire(wait_ms))
+
+    def _acquire(self, wait_ms: int) -> Hold:
+        return self._client._acquire(self._keys, wait_ms, self._native, self._on_lost)
+
+    @staticmethod
+    def _mine(uses: Uses) -> _Use | None:
+        """The last one of the calling thread."""
+        here = threading.current_thread()
+        return next((use for use in uses[::-1] if use.thread is here), None)
 
     @staticmethod
     def _last(uses: Uses) -> _Use | None:
         """The last one of the calling thread, or else of a thread that has ended."""
-        here, latest = threading.current_thread(), uses[::-1]
-        return next((use for use in latest if use.thread is here), None) or next(
-            (use for use in latest if not use.thread.is_alive()), None)
+        return Lock._mine(uses) or next(
+            (use for use in uses[::-1] if not use.thread.is_alive()), None)
+
+    # --- what threading.Condition calls, without the network where it only looks ---
+
+    def _is_owned(self) -> bool:
+        use = self._mine(self._uses)
+        if use:
+            use.hold.check()  # wait() and notify() raise Lost
+        return use is not None
+
+    def _release_save(self) -> Uses:
+        mine = self._mine(self._uses)
+        uses = mine.hold._uses.copy() if mine else []  # several: `recursive`
+        for use in uses:
+            try:
+                use.hold.release()
+            except Unconfirmed as why:
+                log.warning("%s", why)  # nobody else had the lock meanwhile
+        return uses
+
+    def _acquire_restore(self, uses: Uses) -> None:
+        """It is another hold. A `with` that has not ended knows it by the same _Use."""
+        for use in uses:
+            use.begin(use.lock._acquire(lib.REDLOCK_FOREVER))
 
     def _native(self) -> Any:
         made = ffi.new("redlock_lock_options *")
@@ -608,6 +644,15 @@ class Client(Handle):
         return self._make_hold([key_bytes], lock._native(), on_lost, adopt,
                                self._spans.capture() if self._spans else None)
 
+    def release(self, key: Key, token: str) -> None:
+        """Releases the lock that has this token, which disown() returned. Raises Lost if the
+        nodes do not have it, and Unconfirmed if too few nodes replied."""
+        key_bytes, text = to_key(key), to_token(token)
+        with self._using() as pointer:
+            code = lib.redlock_lock_release(pointer, key_bytes, len(key_bytes), text)
+        if code != lib.REDLOCK_OK:
+            raise self._with_nodes(of_last_call(held=True))
+
     def observe(self, name: Key, changed: Callable[[Leader], object] | None = None) -> Observer:
         """Observes an election. `changed` is called in the client's thread."""
         key = to_key(name)
@@ -639,6 +684,13 @@ class Client(Handle):
         with self._using() as pointer:
             return int(lib.redlock_sync_quorum(pointer))
 
+    def _with_nodes(self, error: RedlockError, hold: Hold | None = None) -> RedlockError:
+        """C does not keep the replies to a release: then the states of the nodes."""
+        if isinstance(error, (Lost, NoQuorum, Denied, Unconfirmed)):
+            with contextlib.suppress(Closed):
+                error.nodes = (hold.explain() if hold else ()) or self.explain()
+        return error
+
     def explain(self) -> tuple[Reply, ...]:
         """The state of the connection to each node."""
         nodes = ffi.new("redlock_node[]", lib.REDLOCK_NODES_MAX)
@@ -667,6 +719,11 @@ class Client(Handle):
     def inspect(self, key: Key) -> Inspection:
         """Who holds the key on which node. Changes nothing."""
         return self._administration().inspect(to_key(key))
+
+    def break_lock(self, key: Key) -> Inspection:
+        """Removes the key from all nodes, whoever holds it, and returns what was there. Its
+        holder learns of it at its next extension, and until then believes that it holds it."""
+        return self._administration().inspect(to_key(key), breaks=True)
 
     def list(self, prefix: Key = "") -> Iterator[Inspection]:
         """All locks whose keys begin so, as they are found. Takes the right to SCAN."""

@@ -609,3 +609,49 @@ def test_the_end_of_the_interpreter(quorum):
     run_program(PROGRAM, quorum)
     lab.wait_for(lambda: set(quorum.values("released")) == {None}, "the release")
     assert quorum.values("kept").count(None) <= 2
+
+
+# --- threading.Condition ---
+
+@pytest.mark.parametrize("recursive", [False, True])
+def test_a_condition(client, other, recursive):
+    """While a thread waits, the lock is free, for all levels; afterwards it is held again."""
+    lock = client.lock("k", recursive=recursive)
+    condition, seen = threading.Condition(lock), []
+
+    def wait():
+        with condition:
+            if recursive:
+                with lock:
+                    condition.wait_for(lambda: seen)
+                    assert other.lock("k").acquire(False) is None
+            else:
+                condition.wait_for(lambda: seen)
+            assert other.lock("k").acquire(False) is None
+            return True
+    with pytest.raises(RuntimeError):
+        condition.notify()
+    waiting = in_thread(wait)
+    lab.wait_for(lambda: condition._waiters, "a waiter")
+    other.lock("k").acquire().release()
+    with condition:
+        seen.append(True)
+        condition.notify()
+    assert waiting()
+    other.lock("k").acquire(timeout=60).release()
+    assert not lock._uses and not lock._entered
+
+
+def test_a_condition_whose_lock_is_lost(client, quorum):
+    condition = threading.Condition(client.lock("k"))
+    for call in (condition.notify, condition.wait):
+        with pytest.raises(rq.Lost):
+            with condition as hold:
+                for server in quorum.servers:
+                    server.call("DEL", "k")
+                with pytest.raises(rq.Lost):
+                    hold.extend()
+                call()
+        assert not condition._waiters
+    with condition:
+        condition.notify()
