@@ -3,15 +3,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from types import TracebackType
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, ParamSpec, TypeVar, overload
 
 from ._admin import Inspection, Report, start_check, start_inspect, start_list
 from ._common import (
-    HoldBase, Leader, LockBase, LockOptions, leader_of, report_unknown_exit, ttl_to_ms, unsigned)
+    HoldBase, Leader, LockBase, LockOptions, check_decorated, leader_of, report_unknown_exit,
+    ttl_to_ms, unsigned)
 from ._engine import ON_ACQUIRED, ON_EXTENDED, ON_RELEASED, Engine, Lease
 from ._errors import (
     Busy, Closed, Lost, RedlockError, Reply, make_error, make_lost, of_last_call, released,
@@ -24,6 +26,8 @@ from ._stats import prometheus_text
 from ._values import Duration, Key, Options, to_key, to_keys, to_ms, to_token, to_wait_ms
 
 Read = TypeVar("Read")
+Called = ParamSpec("Called")
+Returned = TypeVar("Returned")
 Held = list[tuple["asyncio.Task[Any] | None", "AsyncHold"]]
 OnLostAsync = Callable[["AsyncHold", Lost], object]
 
@@ -605,6 +609,27 @@ class AsyncClient(Handle):
         return AsyncLock(self, [to_key(key)], ttl, options, on_lost, timeout, fenced=fenced,
                          kind=lib.REDLOCK_KIND_REDISSON if redisson
                          else lib.REDLOCK_KIND_EXCLUSIVE)
+
+    def locked(self, key: Key, ttl: Duration = 30, *, fenced: bool = False,
+               redisson: bool = False, timeout: Duration = -1,
+               on_lost: OnLostAsync | None = None, options: LockOptions = LockOptions(),
+               ) -> Callable[[Callable[Called, Coroutine[Any, Any, Returned]]],
+                             Callable[Called, Coroutine[Any, Any, Returned]]]:
+        """Decorates a coroutine function: each call holds the lock, as `async with lock(...)`
+        does."""
+        lock = self.lock(key, ttl, fenced=fenced, redisson=redisson, timeout=timeout,
+                         on_lost=on_lost, options=options)
+
+        def decorate(function: Callable[Called, Coroutine[Any, Any, Returned]],
+                     ) -> Callable[Called, Coroutine[Any, Any, Returned]]:
+            check_decorated(function, is_async=True)
+
+            @functools.wraps(function)
+            async def call(*args: Called.args, **kwargs: Called.kwargs) -> Returned:
+                async with lock:
+                    return await function(*args, **kwargs)
+            return call
+        return decorate
 
     def shared(self, key: Key, ttl: Duration = 30, *, fenced: bool = False,
                timeout: Duration = -1, on_lost: OnLostAsync | None = None,

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 from ._errors import Lost, RedlockError, Unconfirmed, make_error, released
@@ -47,6 +49,18 @@ def unsigned(name: str, value: int) -> int:
     if not 0 <= value < 2 ** 32:
         raise make_error(lib.REDLOCK_BAD_OPTION, f"{name} is {value}, out of range")
     return value
+
+
+def check_decorated(function: Callable[..., object], *, is_async: bool) -> None:
+    """The body of another kind of function would begin when the lock is released."""
+    def is_any(*kinds: Callable[[object], bool]) -> bool:
+        return any(kind(each) for kind in kinds
+                   for each in (function, getattr(function, "__call__", None)))
+    if is_any(inspect.isgeneratorfunction, inspect.isasyncgenfunction) or (
+            is_any(inspect.iscoroutinefunction) != is_async):
+        raise TypeError(f"locked() of {'an AsyncClient' if is_async else 'a Client'} decorates "
+                        f"a {'coroutine ' if is_async else ''}function, and {function!r} is none: "
+                        "its body would run without the lock")
 
 
 class HoldBase(Handle):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import queue
 import threading
@@ -10,12 +11,13 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Any, Final, overload
+from typing import Any, Final, ParamSpec, TypeVar, overload
 
 from . import _events, _greenlets
 from ._admin import Admin, Inspection, Report
 from ._common import (
-    HoldBase, Leader, LockBase, LockOptions, leader_of, report_unknown_exit, ttl_to_ms, unsigned)
+    HoldBase, Leader, LockBase, LockOptions, check_decorated, leader_of, report_unknown_exit,
+    ttl_to_ms, unsigned)
 from ._errors import (
     Busy, Closed, Denied, Failure, Lost, NoQuorum, NotAcquired, RedlockError, Reply, Unconfirmed,
     make_error, make_lost, of_last_call, released, replies_of)
@@ -35,6 +37,8 @@ Callers = list[int]
 Uses = list["_Use"]
 Found = list["Hold | BaseException"]
 OnLost = Callable[["Hold", Lost], object]
+Called = ParamSpec("Called")
+Returned = TypeVar("Returned")
 
 
 class _Loss:
@@ -596,6 +600,24 @@ class Client(Handle):
         return Lock(self, [to_key(key)], ttl, options, on_lost, timeout, fenced=fenced,
                     recursive=recursive, kind=lib.REDLOCK_KIND_REDISSON if redisson
                     else lib.REDLOCK_KIND_EXCLUSIVE)
+
+    def locked(self, key: Key, ttl: Duration = 30, *, fenced: bool = False,
+               recursive: bool = False, redisson: bool = False, timeout: Duration = -1,
+               on_lost: OnLost | None = None, options: LockOptions = LockOptions(),
+               ) -> Callable[[Callable[Called, Returned]], Callable[Called, Returned]]:
+        """Decorates a function: each call holds the lock, as `with lock(...)` does."""
+        lock = self.lock(key, ttl, fenced=fenced, recursive=recursive, redisson=redisson,
+                         timeout=timeout, on_lost=on_lost, options=options)
+
+        def decorate(function: Callable[Called, Returned]) -> Callable[Called, Returned]:
+            check_decorated(function, is_async=False)
+
+            @functools.wraps(function)
+            def call(*args: Called.args, **kwargs: Called.kwargs) -> Returned:
+                with lock:
+                    return function(*args, **kwargs)
+            return call
+        return decorate
 
     def shared(self, key: Key, ttl: Duration = 30, *, fenced: bool = False,
                recursive: bool = False, timeout: Duration = -1, on_lost: OnLost | None = None,

@@ -1,4 +1,6 @@
 """What Client and AsyncClient have in common besides their locks."""
+import functools
+
 import lab
 import pytest
 from conftest import enter, leave, of_both, settled
@@ -68,3 +70,70 @@ async def test_a_release_by_token(client, close, quorum):
     with pytest.raises(rq.Unconfirmed) as few:
         await settled(client.release("k", hold.token))
     assert len(few.value.nodes) == 5
+
+
+# --- a decorator ---
+
+def decorated(client, body, **more):
+    """`body` as a function that the client can decorate."""
+    if isinstance(client, rq.Client):
+        def job(number, *, text=""):
+            """The text of it."""
+            return body(number, text)
+    else:
+        async def job(number, *, text=""):
+            """The text of it."""
+            return body(number, text)
+    return client.locked("k", **more)(job)
+
+
+@of_both()
+async def test_a_decorator(client, close, quorum):
+    def body(number, text):
+        seen.append(other.lock("k").acquire(False))
+        return number, 1 // len(text)
+    seen = []
+    with rq.Client(quorum.uris, rq.Options(node_timeout=5)) as other:
+        job = decorated(client, body, timeout=0.05)
+        assert (job.__name__, job.__doc__) == ("job", "The text of it.")
+        for _ in range(2):
+            assert await settled(job(1, text="x")) == (1, 1)
+        with pytest.raises(ZeroDivisionError):
+            await settled(job(1))
+        assert seen == [None] * 3
+        with other.lock("k"), pytest.raises(rq.WaitTimeout):
+            await settled(job(1, text="x"))
+        assert seen == [None] * 3
+        other.lock("k").acquire(timeout=60).release()
+    quorum.kill(0, 1, 2)
+    with pytest.raises(rq.NotAcquired):
+        await settled(job(1, text="x"))
+    assert len(seen) == 3
+
+
+class Async:
+    async def __call__(self):
+        pass
+
+
+async def coroutine():
+    pass
+
+
+def generator():
+    yield
+
+
+async def async_generator():
+    yield
+
+
+@of_both()
+async def test_what_cannot_be_decorated(client, close, quorum):
+    """The bodies of these would run without the lock."""
+    wrong = [generator, async_generator, functools.partial(generator)]
+    of_asyncio = [coroutine, functools.partial(coroutine), Async()]
+    wrong += of_asyncio if isinstance(client, rq.Client) else [len, lambda: coroutine()]
+    for function in wrong:
+        with pytest.raises(TypeError, match="without the lock"):
+            client.locked("k")(function)

@@ -40,7 +40,7 @@ def test_types(tmp_path):
     examples = [path for path in sorted(PYTHON.glob("examples/*.py"))
                 if path.name != "tracing.py" or importlib.util.find_spec("opentelemetry")]
     run(MYPY, "--strict", "--python-version", "3.11", "--cache-dir", tmp_path, "redlock_quorum",
-        *examples, cwd=PYTHON)
+        *examples, "tests/typed.py", cwd=PYTHON)
 
 
 @pytest.mark.parametrize("name, shown", [
