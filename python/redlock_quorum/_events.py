@@ -62,9 +62,10 @@ class _Last:
 
 def flush() -> None:
     """Waits until the records so far are handled, but not for a handler that hangs."""
-    last = _Last()
-    _later.queue.put(last)
-    last.reached.wait(_FLUSH_SECONDS)
+    if _later.runs():
+        last = _Last()
+        _later.queue.put(last)
+        last.reached.wait(_FLUSH_SECONDS)
 
 
 atexit.register(flush)  # after the end of the clients: their modules are imported later

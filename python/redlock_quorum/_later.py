@@ -33,6 +33,10 @@ def start() -> None:
                 _thread = made
 
 
+def runs() -> bool:
+    return _thread is not None
+
+
 def _run(mine: Any) -> None:
     while True:
         try:

@@ -148,6 +148,14 @@ def test_a_fork_and_the_end(quorum):
     assert shown.count("node_connected") >= 6  # of each a majority at least
 
 
+def test_an_end_without_a_client(monkeypatch):
+    """Gives nothing to a thread that nobody has started, and so does not wait for it."""
+    monkeypatch.setattr(_later, "_thread", None)
+    monkeypatch.setattr(_later, "queue", _later._new_queue())
+    _events.flush()
+    assert _later.queue.empty()
+
+
 def test_no_events_of_the_second_client(quorum):
     with logging_to(Book()) as book, rq.Client(quorum.uris, PATIENT) as client:
         client.inspect("k")
