@@ -13,7 +13,8 @@ static struct monitor monitor;
 redlock_code redlock_list(redlock_client *client, const void *prefix, size_t prefix_len,
                           unsigned how, redlock_list_fn *callback, void *arg)
 {
-    redlock_node node = {.holder = "host", .value = "pabcdefghabcdefghabcdefghabcdefgh@host"};
+    redlock_node node = {.holder = "host",
+                         .value = "pabcdefghabcdefghabcdefghabcdefgh@host"};
     const redlock_node *nodes[] = {&node};
     const redlock_inspection found = {
         .quorum = 1, .agreeing = 1, .held = 1, .nodes = nodes, .count = 1};
