@@ -108,7 +108,7 @@ def _report(it: Any) -> Report:
 
 
 # What is told of one request: values, then None or an error.
-Tell = Callable[["Inspection | Report | RedlockError | None"], object]
+Tell = Callable[["Inspection | Report | bool | RedlockError | None"], object]
 
 
 @dataclasses.dataclass
@@ -199,27 +199,27 @@ class Admin(Handle):
     """The same for threads that wait."""
 
     def __init__(self, nodes: Iterable[str] | str | None, options: Options | None) -> None:
-        self._engine = Engine(nodes, options, logs=False)  # the first client does
+        self.engine = Engine(nodes, options, logs=False)  # the first client does
 
     def close(self) -> None:
-        self._engine.close()
+        self.engine.close()
 
     def inspect(self, key: bytes, *, breaks: bool = False) -> Inspection:
-        found = self._one(lambda tell: start_inspect(self._engine, key, tell, breaks=breaks))
+        found = self.one(lambda tell: start_inspect(self.engine, key, tell, breaks=breaks))
         assert isinstance(found, Inspection)
         return found
 
     def check(self, *, strict: bool, fenced: bool) -> Report:
-        found = self._one(
-            lambda tell: start_check(self._engine, tell, strict=strict, fenced=fenced))
+        found = self.one(
+            lambda tell: start_check(self.engine, tell, strict=strict, fenced=fenced))
         assert isinstance(found, Report)
         return found
 
     @staticmethod
-    def _one(start: Callable[[Tell], None]) -> Inspection | Report:
-        future: Future[Inspection | Report] = Future()
+    def one(start: Callable[[Tell], None]) -> Inspection | Report | bool:
+        future: Future[Inspection | Report | bool] = Future()
 
-        def tell(value: Inspection | Report | RedlockError | None) -> None:
+        def tell(value: Inspection | Report | bool | RedlockError | None) -> None:
             if isinstance(value, RedlockError):
                 future.set_exception(value)
             elif value is not None:
@@ -229,7 +229,7 @@ class Admin(Handle):
 
     def list(self, prefix: bytes) -> Iterator[Inspection]:
         told: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        start_list(self._engine, prefix, told.put)
+        start_list(self.engine, prefix, told.put)
         while (value := told.get()) is not None:
             if isinstance(value, RedlockError):
                 raise value

@@ -6,20 +6,21 @@ import contextlib
 import functools
 import os
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar, overload
 
 from ._admin import Inspection, Report, start_check, start_inspect, start_list
 from ._common import (
-    HoldBase, Leader, LockBase, LockOptions, check_decorated, leader_of, report_unknown_exit,
-    ttl_to_ms, unsigned)
+    HoldBase, Leader, LockBase, LockOptions, check_decorated, end_flight, leader_of,
+    report_unknown_exit, time_left, ttl_to_ms, unsigned)
 from ._engine import ON_ACQUIRED, ON_EXTENDED, ON_RELEASED, Engine, Lease
 from ._errors import (
     Busy, Closed, Lost, RedlockError, Reply, make_error, make_lost, of_last_call, released,
     replies_of)
 from ._forgotten import Forgotten, warn, warn_of_hold
 from ._native import NULL, Arguments, Handle, address, ffi, lib
+from ._once import start_once, to_period_ms
 from ._registry import Registry, argument, callback, log
 from ._spans import Caller, OnSpan
 from ._stats import prometheus_text
@@ -105,7 +106,7 @@ class _AsyncLease(Lease):
             self.engine.argument, made)
         if code == lib.REDLOCK_OK:
             self.acquiring = True
-            self._keep(made[0])
+            self.keep(made[0])
         else:
             self._finish(of_last_call())
 
@@ -124,11 +125,7 @@ class _AsyncLease(Lease):
         if lib.redlock_adopt(self.engine.client, key, len(key), token, valid_ms, options,
                              made) != lib.REDLOCK_OK:
             raise of_last_call()
-        self._keep(made[0])
-
-    def _keep(self, pointer: Any) -> None:
-        self.pointer = pointer
-        self.engine.leases[address(pointer)] = self
+        self.keep(made[0])
 
     def begin_extend(self, ttl_ms: int, adopting: bool = False) -> None:
         self.adopting = adopting
@@ -591,6 +588,8 @@ class AsyncClient(Handle):
                  options: Options | None = None, *, on_span: OnSpan | None = None) -> None:
         self._engine = Engine(nodes, options, on_span)
         self._engine.forgotten = _ForgottenClient(self)
+        self._flights: dict[tuple[asyncio.AbstractEventLoop, bytes],
+                            tuple[asyncio.Task[Any] | None, asyncio.Future[Any]]] = {}
 
     @property
     def node_count(self) -> int:
@@ -693,6 +692,55 @@ class AsyncClient(Handle):
         self._engine.post(lease.job(
             result, lambda: lease.begin_release_of(key_bytes, token_bytes, native)))
         await result.future
+
+    async def single_flight(self, key: Key,
+                            function: Callable[[AsyncHold], Awaitable[Returned]],
+                            ttl: Duration = 30, *, fenced: bool = False, timeout: Duration = -1,
+                            on_lost: OnLostAsync | None = None,
+                            options: LockOptions = LockOptions()) -> Returned:
+        """Of all tasks of a loop that want `key` at the same time, one holds the lock and awaits
+        `function(hold)`; all get what it returns or raises. Who calls later begins a new flight.
+
+        Between processes it is a lock: `function` checks first whether another process has done
+        the work meanwhile. If the task that leads does not get the lock, another one leads.
+        """
+        lock = self.lock(key, ttl, fenced=fenced, on_lost=on_lost, timeout=timeout,
+                         options=options)
+        loop = asyncio.get_running_loop()
+        name = loop, lock._keys[0]
+        me, left = asyncio.current_task(), time_left(lock._wait_ms)
+        while True:
+            mine: asyncio.Future[Returned] = loop.create_future()
+            try:
+                leader, flight = self._flights.setdefault(name, (me, mine))
+                if flight is mine:
+                    lock._wait_ms = left()
+                    async with lock as hold:
+                        try:
+                            value = await function(hold)
+                        finally:
+                            del self._flights[name]  # who calls from now on is too late for it
+                    mine.set_result(value)
+                    return value
+            except BaseException as why:
+                end_flight(self._flights, name, mine, why)
+                raise
+            if leader is me:
+                raise make_error(lib.REDLOCK_BUSY)
+            wait_ms = left()
+            done, _ = await asyncio.wait([flight], timeout=None if wait_ms < 0 else wait_ms / 1000)
+            if not done:
+                raise make_error(lib.REDLOCK_TIMEOUT)
+            if not flight.cancelled():
+                shared: Returned = flight.result()
+                return shared
+
+    async def once_per(self, key: Key, period: Duration) -> bool:
+        """As Client.once_per(). If the task is cancelled, the period may be used up."""
+        name, ms = to_key(key), to_period_ms(period)
+        async for found in self._told(lambda tell: start_once(self._engine, name, ms, tell)):
+            return found is True
+        raise make_error(lib.REDLOCK_CLOSED)
 
     async def observe(self, name: Key) -> AsyncIterator[Leader]:
         """Who leads the election, and each change, until the iteration is ended."""
@@ -805,7 +853,7 @@ class AsyncClient(Handle):
 
     @staticmethod
     async def _told(start: Callable[[Callable[[Any], object]], None]) -> AsyncIterator[
-            Inspection | Report]:
+            Inspection | Report | bool]:
         loop = asyncio.get_running_loop()
         told: asyncio.Queue[Any] = asyncio.Queue()
         start(lambda value: _call_in(loop, told.put_nowait, value))

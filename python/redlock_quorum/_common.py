@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -61,6 +62,30 @@ def check_decorated(function: Callable[..., object], *, is_async: bool) -> None:
         raise TypeError(f"locked() of {'an AsyncClient' if is_async else 'a Client'} decorates "
                         f"a {'coroutine ' if is_async else ''}function, and {function!r} is none: "
                         "its body would run without the lock")
+
+
+def time_left(wait_ms: int) -> Callable[[], int]:
+    """How much of this wait is left; it begins now. Below 0: it has no limit."""
+    begun = time.monotonic()
+
+    def left() -> int:
+        return wait_ms if wait_ms < 0 else max(
+            0, wait_ms - int((time.monotonic() - begun) * 1000))
+    return left
+
+
+def end_flight(flights: dict[Any, tuple[Any, Any]], key: object, flight: Any,
+               why: BaseException) -> bool:
+    """The leader of a single flight failed. True: another one of those who wait is to lead, as
+    the leader did not get the lock, or was interrupted."""
+    entry = flights.get(key)
+    if entry and entry[1] is flight:
+        del flights[key]
+    elif isinstance(why, Exception):
+        flight.set_exception(why)
+        flight.exception()  # it is not reported as one that nobody has seen
+        return False
+    return bool(flight.cancel())
 
 
 class HoldBase(Handle):

@@ -80,6 +80,10 @@ class Lease(Handle):
         self.fence = int(lib.redlock_fence(self.pointer))
         self.slot = int(lib.redlock_slot(self.pointer))
 
+    def keep(self, pointer: Any) -> None:
+        self.pointer = pointer
+        self.engine.leases[address(pointer)] = self
+
     def replies(self) -> tuple[Reply, ...]:
         nodes = ffi.new("redlock_node[]", lib.REDLOCK_NODES_MAX)
         count = lib.redlock_explain_sized(self.pointer, nodes, lib.REDLOCK_NODES_MAX,
@@ -122,7 +126,6 @@ class Lease(Handle):
 
     def on_closed(self) -> None:
         """The engine ends; the lease is freed after this."""
-        raise NotImplementedError
 
 
 _engines: Registry[Engine] = Registry()
@@ -179,6 +182,7 @@ class Engine(Handle):
         self.spans: Spans | None = Spans(on_span) if on_span else None
         if self.spans:
             self.spans.set_options(native.struct)
+        self.max_ttl_ms: int = native.struct.max_ttl_ms
         self.pid: int = os.getpid()
         self.leases: dict[int, Lease] = {}
         self.closing: list[Job] = []  # called in the thread when the engine ends

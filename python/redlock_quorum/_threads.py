@@ -7,22 +7,23 @@ import functools
 import os
 import queue
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, wait
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar, overload
 
 from . import _events, _greenlets
 from ._admin import Admin, Inspection, Report
 from ._common import (
-    HoldBase, Leader, LockBase, LockOptions, check_decorated, leader_of, report_unknown_exit,
-    ttl_to_ms, unsigned)
+    HoldBase, Leader, LockBase, LockOptions, check_decorated, end_flight, leader_of,
+    report_unknown_exit, time_left, ttl_to_ms, unsigned)
 from ._errors import (
     Busy, Closed, Denied, Failure, Lost, NoQuorum, NotAcquired, RedlockError, Reply, Unconfirmed,
     make_error, make_lost, of_last_call, released, replies_of)
 from ._forgotten import AT_EXIT, Forgotten, warn, warn_of_hold
 from ._native import NULL, Arguments, Handle, address, ffi, lib, text_of
+from ._once import start_once, to_period_ms
 from ._registry import Registry, argument, callback, in_callback, log
 from ._spans import Caller, OnSpan, Spans
 from ._stats import prometheus_text
@@ -577,6 +578,7 @@ class Client(Handle):
         self._holds: dict[int, _Kept] = {}  # not released yet, by their address
         self._observed: dict[int, _Observed] = {}
         self._admins: Admins = []  # one at most
+        self._flights: dict[bytes, tuple[threading.Thread, Future[Any]]] = {}
         self._stops: set[Any] = set()
         self._callers: Callers = []  # the threads that are in _using()
         self._closed = ""  # why calls are refused
@@ -674,6 +676,57 @@ class Client(Handle):
             code = lib.redlock_lock_release(pointer, key_bytes, len(key_bytes), text)
         if code != lib.REDLOCK_OK:
             raise self._with_nodes(of_last_call(held=True))
+
+    def single_flight(self, key: Key, function: Callable[[Hold], Returned], ttl: Duration = 30, *,
+                      fenced: bool = False, timeout: Duration = -1,
+                      on_lost: OnLost | None = None,
+                      options: LockOptions = LockOptions()) -> Returned:
+        """Of all threads that want `key` at the same time, one holds the lock and calls
+        `function(hold)`; all get what it returns or raises. Who calls later begins a new flight.
+
+        Between processes it is a lock: `function` checks first whether another process has done
+        the work meanwhile. If the thread that leads does not get the lock, another one leads.
+        """
+        lock = self.lock(key, ttl, fenced=fenced, on_lost=on_lost, timeout=timeout,
+                         options=options)
+        [name] = lock._keys
+        me, left = threading.current_thread(), time_left(lock._wait_ms)
+        while True:
+            mine: Future[Returned] = Future()
+            try:
+                leader, flight = self._flights.setdefault(name, (me, mine))
+                if flight is mine:
+                    lock._wait_ms = left()
+                    with lock as hold:
+                        try:
+                            value = function(hold)
+                        finally:
+                            del self._flights[name]  # who calls from now on is too late for it
+                    mine.set_result(value)
+                    return value
+            except BaseException as why:
+                if end_flight(self._flights, name, mine, why):
+                    mine.set_running_or_notify_cancel()
+                raise
+            if leader is me:
+                raise make_error(lib.REDLOCK_BUSY)
+            wait_ms = left()
+            if not wait([flight], None if wait_ms < 0 else wait_ms / 1000).done:
+                raise make_error(lib.REDLOCK_TIMEOUT)
+            if not flight.cancelled():
+                shared: Returned = flight.result()
+                return shared
+
+    def once_per(self, key: Key, period: Duration) -> bool:
+        """True: the caller does what `key` names, now. Of all calls in a period, which is
+        counted in UTC by the nodes' clocks, one gets True, on all hosts: also beside `redlock
+        run --once-per` with the same key and period.
+
+        At most once: if the caller fails, or this call, the period may be used up. Give the
+        nodes a memory that lasts; docs/kinds.md says what the record does not promise.
+        """
+        admin, name, ms = self._administration(), to_key(key), to_period_ms(period)
+        return admin.one(lambda tell: start_once(admin.engine, name, ms, tell)) is True
 
     def observe(self, name: Key, changed: Callable[[Leader], object] | None = None) -> Observer:
         """Observes an election. `changed` is called in the client's thread."""
@@ -841,13 +894,11 @@ class Client(Handle):
             return attempt(wait_ms)
         # The C library goes on waiting after a signal, and Python runs its handlers only in
         # this thread. So another thread waits, if there is a wait.
-        begun = time.monotonic()
+        left = time_left(wait_ms)
         try:
             return attempt(0)
         except NotAcquired:
-            if wait_ms > 0:
-                wait_ms = max(0, wait_ms - int((time.monotonic() - begun) * 1000))
-            return self._wait_elsewhere(lambda: attempt(wait_ms))
+            return self._wait_elsewhere(lambda: attempt(left()))
 
     def _wait_elsewhere(self, attempt: Callable[[], Hold]) -> Hold:
         found: Found = []
@@ -997,6 +1048,7 @@ def _after_fork() -> None:
         client._callers = [caller for caller in client._callers if caller == here]
         client._frees_later = False  # the client belongs to the parent
         client._stops = set()
+        client._flights = {}
 
 
 # Inert, and kept: freeing what the parent's threads were using is not safe in Python.

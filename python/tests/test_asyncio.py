@@ -505,3 +505,67 @@ def test_fork(quorum):
 
 async def _acquire(client):
     return await client.lock("k").acquire()
+
+
+# --- single flight ---
+
+async def fly(client, function, waiters):
+    """Tasks that want the same: one is in `function`, and so many wait for it."""
+    flies, go_on = asyncio.Event(), asyncio.Event()
+
+    async def lead(hold):
+        flies.set()
+        await go_on.wait()
+        return await function(hold)
+    tasks = [asyncio.create_task(client.single_flight("k", lead))]
+    await flies.wait()
+    tasks += [asyncio.create_task(client.single_flight("k", function)) for _ in range(waiters)]
+    [(_, flight)] = client._flights.values()
+    await until(lambda: len(flight._callbacks or []) == waiters, "waiters")
+    return tasks, go_on
+
+
+@runs
+async def test_single_flight(client, quorum):
+    async def function(hold):
+        hold.check()
+        made.append(object())
+        return made[-1]
+    made = []
+    tasks, go_on = await fly(client, function, 7)
+    go_on.set()
+    assert set(await asyncio.gather(*tasks)) == set(made) and len(made) == 1
+    await client.single_flight("k", function)  # that one was over
+    assert len(made) == 2 and not client._flights
+
+    async def fails(hold):
+        raise made.append(1) or ZeroDivisionError
+    tasks, go_on = await fly(client, fails, 3)
+    go_on.set()
+    for task in tasks:
+        assert isinstance(await ends(task), ZeroDivisionError)
+    assert len(made) == 3
+    with pytest.raises(rq.InUse):  # it would wait for itself
+        await client.single_flight("k", lambda hold: client.single_flight("k", function))
+    # Another one leads in place of a task that is cancelled.
+    (first, *others), _ = await fly(client, function, 3)
+    first.cancel()
+    assert len(set(await asyncio.gather(*others))) == 1
+    assert len(made) == 4 and first.cancelled()
+
+
+@runs
+async def test_a_single_flight_without_the_lock(client, quorum):
+    async with client.lock("k") as hold:
+        first = asyncio.create_task(client.single_flight("k", None, timeout=0.3))
+        await until(lambda: client._flights, "a leader")
+
+        async def function(hold):
+            return "mine"
+        second = asyncio.create_task(client.single_flight("k", function))
+        with pytest.raises(rq.WaitTimeout):
+            await client.single_flight("k", None, timeout=0)
+        with pytest.raises(rq.WaitTimeout):
+            await first
+        await hold.release()
+    assert await second == "mine"

@@ -1,4 +1,5 @@
 """What Client and AsyncClient have in common besides their locks."""
+import datetime
 import functools
 
 import lab
@@ -137,3 +138,41 @@ async def test_what_cannot_be_decorated(client, close, quorum):
     for function in wrong:
         with pytest.raises(TypeError, match="without the lock"):
             client.locked("k")(function)
+
+
+# --- once per period ---
+
+MONTH = datetime.timedelta(days=31)  # of which no test sees the end
+
+
+@of_both()
+async def test_once_per_period(client, close, quorum):
+    env = lab.on(quorum)
+    with rq.Client(quorum.uris, rq.Options(node_timeout=5)) as other:
+        assert await settled(client.once_per("k", MONTH)) is True
+        assert await settled(client.once_per("k", MONTH)) is False
+        assert other.once_per("k", MONTH) is False
+        command = ("run", *lab.PATIENT, "-q", "--once-per")
+        lab.redlock(*command, "31d", "k", "--", "true", env=env).expect(75)
+        assert await settled(client.once_per("k", 86400 * 30)) is True
+        lab.redlock(*command, "31d", "by-a-command", "--", "true", env=env).expect(0)
+        assert await settled(client.once_per("by-a-command", MONTH)) is False
+        for found in other.list("k@"):
+            assert found.kind == "record"
+            days = int(quorum[0].call("PTTL", found.key.decode())) / 86400e3
+            assert 30 < days <= 62, (found.key, days)
+
+
+@of_both()
+async def test_once_per_period_without_a_record(client, close, quorum):
+    for wrong in (0.5, 0, -1, 32 * 86400):
+        with pytest.raises(rq.BadInput, match="period is"):
+            await settled(client.once_per("k", wrong))
+    with pytest.raises(rq.BadInput):
+        await settled(client.once_per("", MONTH))
+    quorum.kill(0, 1, 2)
+    with pytest.raises(rq.NoQuorum):
+        await settled(client.once_per("k", MONTH))
+    await settled(close())
+    with pytest.raises(rq.Closed):
+        await settled(client.once_per("k", MONTH))

@@ -30,7 +30,7 @@ def test_no_copies(client):
     with client.lock("k") as hold, client.observe("e") as observer:
         client.inspect("k")
         for thing in (client, client.lock("k"), client.election("e"), hold, observer,
-                      client._administration(), client._administration()._engine):
+                      client._administration(), client._administration().engine):
             check_that_it_is_no_value(thing)
 
 

@@ -655,3 +655,75 @@ def test_a_condition_whose_lock_is_lost(client, quorum):
         assert not condition._waiters
     with condition:
         condition.notify()
+
+
+# --- single flight ---
+
+def fly(client, function, waiters, **more):
+    """Threads that want the same: one is in `function`, and so many wait for it."""
+    flies, go_on = threading.Event(), threading.Event()
+
+    def lead(hold):
+        flies.set()
+        assert go_on.wait(lab.STATE_SECONDS)
+        return function(hold)
+    results = [in_thread(lambda: client.single_flight("k", lead, **more))]
+    assert flies.wait(lab.STATE_SECONDS)
+    results += [in_thread(lambda: client.single_flight("k", function, **more))
+                for _ in range(waiters)]
+    lab.wait_for(lambda: len(client._flights[b"k"][1]._waiters) == waiters, "waiters")
+    go_on.set()
+    return results
+
+
+def test_single_flight(client, other):
+    def function(hold):
+        hold.check()
+        assert other.lock("k").acquire(False) is None
+        made.append(object())
+        return made[-1]
+    made = []
+    assert {result() for result in fly(client, function, 7)} == set(made) and len(made) == 1
+    client.single_flight("k", function)  # that one was over
+    assert len(made) == 2 and not client._flights
+    other.lock("k").acquire(timeout=60).release()
+
+
+def test_a_single_flight_that_fails(client, other):
+    def function(hold):
+        raise made.append(1) or ZeroDivisionError
+    made = []
+    for result in fly(client, function, 3):
+        with pytest.raises(ZeroDivisionError):
+            result()
+    assert len(made) == 1
+    with pytest.raises(rq.InUse):  # it would wait for itself
+        client.single_flight("k", lambda hold: client.single_flight("k", lambda hold: 1))
+
+    def interrupted(hold):
+        made.append(2)
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        return len(made)
+    first, *others = fly(client, interrupted, 3)
+    with pytest.raises(KeyboardInterrupt):
+        first()
+    assert min(result() for result in others) == 3  # another one of them has led
+    assert not client._flights
+
+
+def test_a_single_flight_without_the_lock(client, other):
+    with other.lock("k") as hold:
+        with pytest.raises(rq.WaitTimeout):
+            client.single_flight("k", pytest.fail, timeout=0.05)
+        first = in_thread(lambda: client.single_flight("k", pytest.fail, timeout=0.3))
+        lab.wait_for(lambda: client._flights, "a leader")
+        flight = client._flights[b"k"][1]
+        second = in_thread(lambda: client.single_flight("k", lambda hold: "mine"))
+        lab.wait_for(lambda: flight._waiters, "a waiter")
+        with pytest.raises(rq.WaitTimeout):
+            client.single_flight("k", pytest.fail, timeout=0)
+        with pytest.raises(rq.WaitTimeout):
+            first()
+        hold.release()
+    assert second() == "mine"
