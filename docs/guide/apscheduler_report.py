@@ -5,21 +5,17 @@ import sys
 import redlock_quorum
 from apscheduler.schedulers.blocking import BlockingScheduler
 
-every = int(sys.argv[1])
+period = int(sys.argv[1])
 nodes = redlock_quorum.Client()  # of REDLOCK_NODES, or /etc/redlock.conf
 
 
 def report():
-    period = int(datetime.datetime.now().timestamp()) // every
-    hold = nodes.lock(f"report@{period}", ttl=2 * every).acquire(blocking=False)
-    if not hold:
+    if not nodes.once_per("report", period):
         return  # another host writes it, or has written it
     with open("reports", "a") as reports:
-        hold.check()
-        reports.write(f"{period}\n")
-    hold.disown()  # not released: it stays until its TTL ends, for hosts that come later
+        reports.write(f"{datetime.datetime.now()}\n")
 
 
 scheduler = BlockingScheduler()
-scheduler.add_job(report, "cron", second=f"*/{every}", misfire_grace_time=None)
+scheduler.add_job(report, "interval", seconds=period / 2)  # so that no period is left out
 scheduler.start()
