@@ -163,6 +163,8 @@ async function killAndStart(page) {
   const each = (act) => () => Promise.all(servers.map(act));
   await event("a node is killed", () => servers[1].end(), nodeRow(2), /down|connecting/);
   await shows(page, "#verdict", /[0-4] of 5 nodes vote/);
+  await shows(page, "#why", /redis-2/);
+  check((await rows(page, "#nodes-table"))[1][3] === "–", "it has no round trip");
   await event("it is back", () => servers[1].begin(), nodeRow(2), /quarantined|votes/);
   await event("all nodes are killed", each((server) => server.end()), "#verdict", /All nodes are lost since \d\d:\d\d:\d\d/);
   await noViolation(page, "without nodes");

@@ -58,7 +58,7 @@ function showNodes({nodes, votes_fenced: fenced}) {
   const ms = inMs(nodes.map(({round_trip_us: us}) => ({p50_us: us ?? Infinity})));
   fill(byId("nodes-table"), NODE_HEADS, nodes.map((node, i) => ({cells: [
     names[i], stateCell(node), votesCell(node, fenced !== null),
-    node.round_trip_us === null ? "–" : `${ms(node.round_trip_us)} ms`,
+    node.round_trip_us === null || !node.connected ? "–" : `${ms(node.round_trip_us)} ms`,
     sparks.get(i) ?? h("span"), clockCell(node), node.version ?? "–",
     findingsCell(node.findings ?? [])]})));
   showFindings(nodes, names);

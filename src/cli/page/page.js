@@ -88,13 +88,15 @@ function onScreen(id, begin) {
 }
 
 function showVerdict({nodes, votes, quorum, healthy, reason, since_ms: since}) {
-  const verdict = byId("verdict"), all = votes === nodes.length;
+  const verdict = byId("verdict"), all = votes === nodes.length, names = namesOf(nodes);
+  const silent = names.filter((_, i) => !nodes[i].votes).join(", ");
   const count = all ? `all ${votes}` : `${votes} of ${nodes.length}`;
   const votesText = `${count} nodes vote, ${quorum} are needed`;
   const bad = nodes.every(({connected}) => !connected) ? "All nodes are lost" :
     votes < quorum ? "No quorum" : "No lock can be taken";
   setText(verdict, healthy ? `A quorum is fit: ${votesText}` :
-    `${bad} since ${clock(since)}: ${votesText}${reason ? `. ${reason}` : ""}`);
+    `${bad} since ${clock(since)}: ${votesText}`);
+  setText(byId("why"), reason ?? (all ? "" : `Without a vote: ${silent}`));
   verdict.title = healthy ? "" : iso(since);
   verdict.className = healthy ? all ? "good" : "warn" : "bad";
   document.title = `${healthy ? all ? "●" : "▲" : "✕"} ${votes}/${nodes.length} redlock`;
@@ -103,7 +105,7 @@ function showVerdict({nodes, votes, quorum, healthy, reason, since_ms: since}) {
 function showCanary({canary, every_ms: every}) {
   const often = every === 1000 ? "second" : lasting(every);
   setText(byId("canary"), canary.writes ?
-    `Each ${often} the monitor acquires and releases a lock of its own, ${canary.key}` :
+    `Every ${often} the monitor acquires and releases a lock of its own, ${canary.key}` :
     `The monitor watches and acquires no lock: ${canary.text}`);
 }
 
