@@ -11,7 +11,7 @@ holder that was paused. In asyncio use AsyncClient.
 """
 from ._admin import Finding, Inspection, NodeHealth, Report
 from ._asyncio import AsyncClient, AsyncElection, AsyncHold, AsyncLock
-from ._common import Leader, LockOptions
+from ._common import HoldBase, Leader, LockOptions
 from ._errors import (
     BadInput, Busy, Cancelled, Closed, Denied, Forked, InUse, Lost, NoQuorum, NotAcquired, NotHeld,
     RedlockError, Reply, SystemFailure, Unconfirmed, Unsupported, WaitTimeout, WouldDeadlock)
@@ -23,10 +23,11 @@ from ._values import Options
 
 __all__ = [
     "AsyncClient", "AsyncElection", "AsyncHold", "AsyncLock", "BadInput", "Busy", "Cancelled",
-    "Client", "Closed", "Denied", "Election", "Finding", "Forked", "Hold", "InUse", "Inspection",
-    "Leader", "Lock", "LockOptions", "Lost", "NoQuorum", "NodeHealth", "NotAcquired", "NotHeld",
-    "Observer", "Options", "RedlockError", "Reply", "Report", "Span", "SystemFailure",
-    "Unconfirmed", "Unsupported", "WaitTimeout", "WouldDeadlock", "library_version",
+    "Client", "Closed", "Denied", "Election", "Finding", "Forked", "Hold", "HoldBase", "InUse",
+    "Inspection", "Leader", "Lock", "LockOptions", "Lost", "NoQuorum", "NodeHealth",
+    "NotAcquired", "NotHeld", "Observer", "Options", "RedlockError", "Reply", "Report", "Span",
+    "SystemFailure", "Unconfirmed", "Unsupported", "WaitTimeout", "WouldDeadlock",
+    "library_version",
 ]
 
 __version__ = "1.0.0"

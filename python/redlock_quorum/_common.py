@@ -89,7 +89,7 @@ def end_flight(flights: dict[Any, tuple[Any, Any]], key: object, flight: Any,
 
 
 class HoldBase(Handle):
-    """A lock that is held."""
+    """What a Hold and an AsyncHold have in common: nothing of it waits for the nodes."""
 
     def __init__(self, keys: list[bytes]) -> None:
         self.keys: tuple[bytes, ...] = tuple(keys)

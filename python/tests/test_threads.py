@@ -423,25 +423,52 @@ def test_close_ends_waits(quorum, client, other):
     assert client.lock("h").acquire(blocking=False) is None  # until its TTL ends
 
 
-def test_a_signal_ends_a_wait(client, other):
-    class Stopped(Exception):
-        pass
+class Stopped(Exception):
+    pass
 
+
+@pytest.fixture
+def stopping():
+    """A signal that raises Stopped in the main thread."""
     def stop(*_):
         raise Stopped
     before = signal.signal(signal.SIGUSR1, stop)
-    try:
+    yield lambda: os.kill(os.getpid(), signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("wait", [
+    lambda client: client.lock("k").acquire(),
+    lambda client: client.locked("k")(pytest.fail)(),
+    lambda client: client.single_flight("k", pytest.fail)])
+def test_a_signal_ends_a_wait(client, other, stopping, wait):
+    with other.lock("k"):
+        def interrupt():
+            lab.wait_for(lambda: other.inspect("k").waiting, "a waiter")
+            stopping()
+        result = in_thread(interrupt)
+        with pytest.raises(Stopped):
+            wait(client)
+        result()
+    other.lock("k").acquire(timeout=60).release()
+    assert not client._flights
+
+
+def test_a_signal_when_a_condition_wants_its_lock_back(client, other, stopping):
+    lock = client.lock("k")
+
+    def interrupt():
         with other.lock("k"):
-            def interrupt():
-                lab.wait_for(lambda: other.inspect("k").waiting, "a waiter")
-                os.kill(os.getpid(), signal.SIGUSR1)
-            result = in_thread(interrupt)
-            with pytest.raises(Stopped):
-                client.lock("k").acquire()
-            result()
-        other.lock("k").acquire(timeout=60).release()
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+            lab.wait_for(lambda: other.inspect("k").waiting, "a waiter")
+            stopping()
+    condition = threading.Condition(lock)
+    with pytest.raises(Stopped), condition as hold:
+        result = in_thread(interrupt)
+        lab.wait_for(lambda: client.inspect("k").waiting, "the other one")
+        condition.wait(0.001)
+    result()
+    assert hold.lost and not lock._uses and not lock._entered
+    other.lock("k").acquire(timeout=60).release()
 
 
 CLOSED_IN_A_HANDLER = """
