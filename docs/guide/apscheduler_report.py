@@ -17,5 +17,5 @@ def report():
 
 
 scheduler = BlockingScheduler()
-scheduler.add_job(report, "interval", seconds=period / 2)  # so that no period is left out
+scheduler.add_job(report, "interval", seconds=period / 2)  # so none is left out
 scheduler.start()
