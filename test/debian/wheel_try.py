@@ -58,6 +58,14 @@ def examples(uris, **env):
         lab.equal(example(name, uris, **env), shown, name)
 
 
+def calls_its_own():
+    """With the names of the system's OpenSSL before those of the wheel's library."""
+    said = run(f"{VENV}/bin/python", "-c", "import redlock_quorum", LD_DEBUG="bindings",
+               LD_PRELOAD="libssl.so.3", LD_BIND_NOW="1")
+    found = set(re.findall(r"redlock_quorum/libredlock\S+ \[0\] to \S*?([^/\s]+) \[0\]", said))
+    lab.check("libredlock.so.1" in found and not re.search("ssl|crypto", str(found)), found)
+
+
 def trust(authority):
     pathlib.Path("/usr/local/share/ca-certificates/nodes.crt").write_text(
         pathlib.Path(authority.cert).read_text())
@@ -90,6 +98,7 @@ def play(quorum):
     trust(authority)
     examples(by_tls)
     examples(by_tls, LD_PRELOAD="libssl.so.3")
+    calls_its_own()
     say(f"{wheel.name}: {wheel.stat().st_size} bytes, {version}")
     say(f"{sdist.name} without a compiler: {error_of(pip(sdist, code=1))}")
     install("gcc", "libc6-dev", "pkg-config")
