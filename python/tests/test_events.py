@@ -127,7 +127,8 @@ def test_a_handler_that_raises(quorum, capsys):
 
 
 FORKED = """
-import contextlib, logging, os, sys, redlock_quorum as rq
+import contextlib, logging, os, sys, warnings, redlock_quorum as rq
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: of a fork beside threads
 logging.basicConfig(format="%(redlock_event)s", level="INFO", stream=sys.stdout)
 client = rq.Client(sys.argv[1:], rq.Options(node_timeout=5))
 client.lock("k").acquire()
