@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <thread>
 #include <time.h>
+#include <utility>
 
 /* A client, its event_base, and the thread that runs it. */
 struct lock_thread {
