@@ -278,8 +278,7 @@ def test_django(start, tmp_path):
     with sqlite3.connect(tmp_path / "stock.sqlite3") as database:
         database.execute("CREATE TABLE stock (item TEXT, count INTEGER)")
         database.execute("INSERT INTO stock VALUES ('book', 100)")
-    start("gunicorn", "--workers", 2, "--threads", 4, "--bind", "unix:http.sock",
-          "django_stock")
+    start("gunicorn", "--workers", 3, "--bind", "unix:http.sock", "django_stock")
     lab.wait_for(lambda: is_listening(tmp_path), "gunicorn")
     answers = at_once(lambda: get(tmp_path, "/sell/book"), TURNS)
     sold = [text for status, text in answers if status == 200]
@@ -330,6 +329,10 @@ def test_celery(start, broker, tmp_path, monkeypatch):
     lab.wait_for(lambda: (tmp_path / "log").read_text().count("succeeded in") == len(tasks),
                  "the end of all tasks")
     assert sorted((tmp_path / "charged").read_text().split()) == orders
+    start("celery", "-A", "celery_charge", "worker", "--pool", "solo", "--queues", "solo",
+          BROKER=url)
+    charge.apply_async(["by solo"], queue="solo")
+    lab.wait_for(lambda: "by solo" in (tmp_path / "charged").read_text(), "a charge")
     (tmp_path / "patched.py").write_text(CELERY_GEVENT)
     start("celery", "-A", "patched", "worker", "--pool", "gevent",
           "--queues", "patched", BROKER=url)
