@@ -19,8 +19,11 @@ struct lock_thread {
     {
         evthread_use_pthreads(); /* before event_base_new(): all threads post to it */
         base = event_base_new();
-        if (redlock_client_new(base, uris, count, nullptr, &client, nullptr) != REDLOCK_OK)
+        if (redlock_client_new(base, uris, count, nullptr, &client, nullptr) !=
+            REDLOCK_OK) {
+            event_base_free(base);
             throw std::runtime_error(redlock_last_error()->text);
+        }
         thread = std::thread([this] { event_base_dispatch(base); });
     }
     ~lock_thread() /* when its locks have ended */
@@ -43,8 +46,7 @@ struct lock {
     std::atomic<int> state{WAITING};            /* LOST also: not acquired */
     std::atomic<redlock_code> code{REDLOCK_OK}; /* why it was lost, and how it has ended */
 
-    /* `tell` runs in the lock's thread after each change. It only wakes the service's loop.
-     */
+    /* `tell` runs in the client's thread after each change: it only wakes the service. */
     lock(lock_thread &thread, const char *key, std::function<void()> tell)
         : thread_(thread), key_(key), tell_(std::move(tell))
     {
@@ -83,8 +85,8 @@ struct lock {
     static void on_change(redlock_lease *lease, const redlock_result *result, void *arg)
     {
         const std::int64_t now = now_ms(); /* read first, or the deadline is too late */
-        ((lock *)arg)
-            ->change(result->code == REDLOCK_OK ? HELD : LOST, result->code,
+        lock *self = (lock *)arg;
+        self->change(result->code == REDLOCK_OK ? HELD : LOST, result->code,
                      now + redlock_valid_ms(lease));
     }
     static void on_released(redlock_lease *lease, const redlock_result *result, void *arg)
