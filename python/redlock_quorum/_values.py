@@ -79,7 +79,7 @@ def checked(options: Given, kind: type[Given]) -> Given:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """redlock_options. None, and 0: the library's default.
+    """As redlock_options; see redlock_options_init(3). None, and 0: the library's default.
 
     If a client takes its nodes from the environment, a field at its default leaves what the
     environment or the configuration file sets.
