@@ -19,7 +19,7 @@ const SHOWN_MS = 2000;    // an event is on the page this soon
 const WAIT_MS = 60000;    // a state that does not come is a failure
 const OPENED_MS = 1000, FILE_MAX = 2e6; // of the file of 10^6 cycles
 const TIMES = 3; // of which the fastest counts: other programs run, too
-const PICTURE_MAX = 150e3;
+const PICTURE_MAX = 200e3;
 const LOCKS = 120, ALL = LOCKS + 4;
 const COUNT = `(?:${ALL}|${ALL + 1})`; // a scan may have seen the monitor's own lock, too
 const sleep = promisify(setTimeout), run = promisify(execFile);
