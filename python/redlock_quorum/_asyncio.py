@@ -615,7 +615,7 @@ class AsyncClient(Handle):
                ) -> Callable[[Callable[Called, Coroutine[Any, Any, Returned]]],
                              Callable[Called, Coroutine[Any, Any, Returned]]]:
         """Decorates a coroutine function: each call holds the lock, as `async with lock(...)`
-        does."""
+        does. One that awaits itself waits for itself."""
         lock = self.lock(key, ttl, fenced=fenced, redisson=redisson, timeout=timeout,
                          on_lost=on_lost, options=options)
 

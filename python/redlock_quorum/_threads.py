@@ -607,7 +607,8 @@ class Client(Handle):
                recursive: bool = False, redisson: bool = False, timeout: Duration = -1,
                on_lost: OnLost | None = None, options: LockOptions = LockOptions(),
                ) -> Callable[[Callable[Called, Returned]], Callable[Called, Returned]]:
-        """Decorates a function: each call holds the lock, as `with lock(...)` does."""
+        """Decorates a function: each call holds the lock, as `with lock(...)` does. A function
+        that calls itself waits for itself, unless it is `recursive`."""
         lock = self.lock(key, ttl, fenced=fenced, recursive=recursive, redisson=redisson,
                          timeout=timeout, on_lost=on_lost, options=options)
 
