@@ -1,16 +1,20 @@
 """What the locks of threads and those of asyncio have in common."""
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import inspect
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from typing import Any, TypeVar
 
 from ._errors import Lost, RedlockError, Unconfirmed, make_error, released
 from ._native import Handle, lib, text_of
 from ._registry import log
 from ._values import Duration, checked, to_ms, to_wait_ms
+
+Returned = TypeVar("Returned")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,14 +58,34 @@ def unsigned(name: str, value: int) -> int:
 
 def check_decorated(function: Callable[..., object], *, is_async: bool) -> None:
     """The body of another kind of function would begin when the lock is released."""
+    if isinstance(function, (staticmethod, classmethod)):
+        name = type(function).__name__
+        raise TypeError(f"write @{name} above the decorator locked(), not below it")
+    inner = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+
     def is_any(*kinds: Callable[[object], bool]) -> bool:
         return any(kind(each) for kind in kinds
-                   for each in (function, getattr(function, "__call__", None)))
+                   for each in (inner, getattr(inner, "__call__", None)))
     if is_any(inspect.isgeneratorfunction, inspect.isasyncgenfunction) or (
             is_any(inspect.iscoroutinefunction) != is_async):
         raise TypeError(f"locked() of {'an AsyncClient' if is_async else 'a Client'} decorates "
                         f"a {'coroutine ' if is_async else ''}function, and {function!r} is none: "
                         "its body would run without the lock")
+
+
+def finished(result: Returned) -> Returned:
+    """The result of a function that was called with the lock held. Raises TypeError if its body
+    has only begun: what a coroutine or a generator does, it would do without the lock."""
+    body: object = result
+    if isinstance(body, (contextlib.ContextDecorator, contextlib.AsyncContextDecorator)):
+        body = getattr(body, "gen", None)  # of @contextmanager
+    if isinstance(body, (Awaitable, Generator, AsyncGenerator)):
+        for end in ("close", "cancel"):  # of a coroutine or generator; of a task
+            getattr(body, end, bool)()
+        raise TypeError(f"the function returned {result!r}, whose body would run without the lock")
+    return result
 
 
 def time_left(wait_ms: int) -> Callable[[], int]:

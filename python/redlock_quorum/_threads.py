@@ -16,8 +16,8 @@ from typing import Any, Final, ParamSpec, TypeVar, overload
 from . import _events, _greenlets
 from ._admin import Admin, Inspection, Report
 from ._common import (
-    HoldBase, Leader, LockBase, LockOptions, check_decorated, end_flight, leader_of,
-    report_unknown_exit, time_left, ttl_to_ms, unsigned)
+    HoldBase, Leader, LockBase, LockOptions, check_decorated, end_flight, finished,
+    leader_of, report_unknown_exit, time_left, ttl_to_ms, unsigned)
 from ._errors import (
     Busy, Closed, Denied, Failure, Lost, NoQuorum, NotAcquired, RedlockError, Reply, Unconfirmed,
     make_error, make_lost, of_last_call, released, replies_of)
@@ -618,7 +618,7 @@ class Client(Handle):
             @functools.wraps(function)
             def call(*args: Called.args, **kwargs: Called.kwargs) -> Returned:
                 with lock:
-                    return function(*args, **kwargs)
+                    return finished(function(*args, **kwargs))
             return call
         return decorate
 
@@ -700,7 +700,7 @@ class Client(Handle):
                     lock._wait_ms = left()
                     with lock as hold:
                         try:
-                            value = function(hold)
+                            value = finished(function(hold))
                         finally:
                             del self._flights[name]  # who calls from now on is too late for it
                     mine.set_result(value)

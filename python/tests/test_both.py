@@ -1,4 +1,6 @@
 """What Client and AsyncClient have in common besides their locks."""
+import asyncio
+import contextlib
 import datetime
 import functools
 
@@ -133,11 +135,40 @@ async def async_generator():
 async def test_what_cannot_be_decorated(client, close, quorum):
     """The bodies of these would run without the lock."""
     wrong = [generator, async_generator, functools.partial(generator)]
-    of_asyncio = [coroutine, functools.partial(coroutine), Async()]
+    of_asyncio = [coroutine, functools.partial(coroutine), Async(), functools.partial(Async())]
     wrong += of_asyncio if isinstance(client, rq.Client) else [len, lambda: coroutine()]
     for function in wrong:
         with pytest.raises(TypeError, match="without the lock"):
             client.locked("k")(function)
+    for kind in staticmethod, classmethod:  # the function would become a method
+        with pytest.raises(TypeError, match=f"write @{kind.__name__} above"):
+            client.locked("k")(kind(coroutine))
+
+
+def test_what_returns_before_its_body_ends(client, recwarn):
+    """A plain function that returns a coroutine or a generator: its body is not begun."""
+    def wrapped(function):
+        return functools.wraps(function)(lambda: function())
+
+    async def task():
+        job = asyncio.ensure_future(coroutine())
+        with pytest.raises(TypeError, match="without the lock"):
+            client.locked("k")(lambda: job)()
+        await asyncio.wait([job])
+        assert job.cancelled()
+    asyncio.run(task())
+    for function in (wrapped(coroutine), wrapped(generator), wrapped(async_generator),
+                     contextlib.contextmanager(generator),
+                     contextlib.asynccontextmanager(async_generator)):
+        for call in (client.locked("k")(function),
+                     lambda: client.single_flight("k", lambda _hold: function())):
+            with pytest.raises(TypeError, match="without the lock"):
+                call()
+    for value in (open("/dev/null"), contextlib.nullcontext(), iter([1])):
+        with value if hasattr(value, "__exit__") else contextlib.nullcontext():
+            assert client.locked("k")(lambda: value)() is value
+    assert not client.lock("k").locked()
+    assert not [each for each in recwarn if "never awaited" in str(each.message)]
 
 
 # --- once per period ---
