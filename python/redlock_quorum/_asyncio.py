@@ -21,7 +21,7 @@ from ._errors import (
 from ._forgotten import Forgotten, warn, warn_of_hold
 from ._native import NULL, Arguments, Handle, address, ffi, lib
 from ._once import start_once, to_period_ms
-from ._registry import Registry, argument, callback, log
+from ._registry import Registry, argument, callback
 from ._spans import Caller, OnSpan
 from ._stats import prometheus_text
 from ._values import Duration, Key, Options, to_key, to_keys, to_ms, to_token, to_wait_ms

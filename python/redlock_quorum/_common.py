@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
 from ._errors import Lost, RedlockError, Unconfirmed, make_error, released
+from ._later import log
 from ._native import Handle, lib, text_of
-from ._registry import log
 from ._values import Duration, checked, to_ms, to_wait_ms
 
 Returned = TypeVar("Returned")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import collections
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -18,8 +19,9 @@ from typing import Any
 from . import _events, _greenlets
 from ._errors import RedlockError, Reply, make_error, of_last_call, replies_of
 from ._forgotten import AT_EXIT, Forgotten
+from ._later import log_exception_later, log_later
 from ._native import NULL, Arguments, Handle, address, ffi, lib
-from ._registry import Registry, argument, callback, log
+from ._registry import Registry, argument, callback
 from ._spans import Caller, OnSpan, Spans
 from ._values import Options, settle, to_native
 
@@ -289,7 +291,7 @@ class Engine(Handle):
     def _run(self) -> None:
         failed = lib.event_base_loop(self._base, lib.EVENT_NO_EXIT_ON_EMPTY)
         if failed:
-            log.error("the event loop of redlock_quorum has failed")
+            log_later(logging.ERROR, "the event loop of redlock_quorum has failed")
         with self._guarded():
             self.closed = self.closed or "the event loop of the client has failed"
         for lease in list(self.leases.values()):
@@ -324,7 +326,7 @@ class Engine(Handle):
         try:
             job()
         except BaseException:
-            log.exception("an exception in the thread of redlock_quorum")
+            log_exception_later("an exception in the thread of redlock_quorum")
 
     def _put_away(self) -> None:
         if self._event != NULL:

@@ -3,26 +3,15 @@ from __future__ import annotations
 
 import atexit
 import logging
-import threading
 from typing import Any
 
 from . import _later
+from ._later import log, log_later
 from ._native import NULL, ffi, lib, text_of
-from ._registry import callback, log
+from ._registry import callback
 
 _LEVELS = {lib.REDLOCK_LEVEL_ERROR: logging.ERROR, lib.REDLOCK_LEVEL_WARNING: logging.WARNING,
            lib.REDLOCK_LEVEL_INFO: logging.INFO}
-_WAITING_MAX = 1000      # records: a handler that hangs must not fill the memory
-_FLUSH_SECONDS = 1.0
-
-
-class _Record:
-    def __init__(self, record: logging.LogRecord) -> None:
-        self._record = record
-
-    def end(self) -> None:
-        if log.isEnabledFor(self._record.levelno):
-            log.handle(self._record)
 
 
 def _value(field: Any) -> int | str:
@@ -32,17 +21,15 @@ def _value(field: Any) -> int | str:
 
 
 def _report(event: Any, _arg: Any) -> None:
-    """In the client's thread: it must not wait for a handler, or for a lock of `logging`."""
     level = _LEVELS[event.level]
-    if level < log.getEffectiveLevel() or _later.queue.qsize() >= _WAITING_MAX:
+    if level < log.getEffectiveLevel():
         return
+    name = text_of(event.name)
     fields = {text_of(event.fields[at].name): _value(event.fields[at])
               for at in range(event.count)}
-    record = log.makeRecord(
-        log.name, level, __file__, 0, "%s: %s",
-        (text_of(event.name), ", ".join(f"{name}={value!r}" for name, value in fields.items())),
-        None, extra={"redlock_event": text_of(event.name), "redlock_fields": fields})
-    _later.queue.put(_Record(record))
+    log_later(level, "%s: %s", name,
+              ", ".join(f"{each}={value!r}" for each, value in fields.items()),
+              extra={"redlock_event": name, "redlock_fields": fields})
 
 
 _on_event = callback("void (*)(const redlock_event *, void *)", _report)
@@ -51,21 +38,13 @@ _on_event = callback("void (*)(const redlock_event *, void *)", _report)
 def set_options(options: Any) -> None:
     """Of a client."""
     options.log = _on_event
-    _later.start()
-
-
-class _Last:
-    def __init__(self) -> None:
-        self.reached = threading.Event()
-        self.end = self.reached.set
+    _later.records.start()
 
 
 def flush() -> None:
     """Waits until the records so far are handled, but not for a handler that hangs."""
-    if _later.runs():
-        last = _Last()
-        _later.queue.put(last)
-        last.reached.wait(_FLUSH_SECONDS)
+    for each in _later.forgotten, _later.records:  # in this order: the first one has records
+        each.flush()
 
 
 atexit.register(flush)  # after the end of the clients: their modules are imported later

@@ -6,13 +6,13 @@ finalizers are functions written in C, and what remains to be done is done in an
 """
 from __future__ import annotations
 
+import logging
 import warnings
 import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from . import _later
-from ._registry import log
+from ._later import forgotten, handle_later, log, log_later
 
 
 # Handlers that are registered earlier run later than those of this package.
@@ -25,10 +25,10 @@ class Forgotten(weakref.ref[Any]):
     first: so it is kept by what it ends, and dropped when `thing` is closed or released."""
 
     def __new__(cls, thing: Any, *_: object) -> Forgotten:
-        return super().__new__(cls, thing, _later.queue.put)
+        return super().__new__(cls, thing, forgotten.queue.put)
 
     def __init__(self, _thing: Any) -> None:  # what weakref.ref has of it is made by __new__()
-        _later.start()
+        forgotten.start()
 
     def end(self) -> None:
         raise NotImplementedError
@@ -36,15 +36,17 @@ class Forgotten(weakref.ref[Any]):
 
 def warn(text: str) -> None:
     """A ResourceWarning. It is no error, whatever the filters are: nobody could catch it."""
-    try:
-        warnings.warn(text, ResourceWarning, stacklevel=2)
-    except ResourceWarning:
-        log.error("%s", text)
+    def call() -> None:
+        try:
+            warnings.warn(text, ResourceWarning, stacklevel=2)
+        except ResourceWarning:
+            log.error("%s", text)
+    handle_later(call)  # with logging.captureWarnings() it is a record
 
 
 def warn_of_hold(keys: Iterable[bytes]) -> None:
     text = (f"a hold of {b' '.join(keys)!r} was not released, and nothing refers to it any more: "
             "it is no longer extended, and ends with its TTL. Keep it until it is released, or "
             "use `with`")
-    log.warning("%s", text)  # by default a ResourceWarning is not shown
+    log_later(logging.WARNING, "%s", text)  # by default a ResourceWarning is not shown
     warn(text)

@@ -1,57 +1,92 @@
-"""A thread for what finalizers and the client's thread must not wait for."""
+"""Threads for what finalizers and the client's thread must not wait for."""
 from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import os
+import sys
 import threading
 import traceback
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._registry import log
+log = logging.getLogger("redlock_quorum")
+_WAITING_MAX = 1000      # records: a handler that hangs must not fill the memory
+_FLUSH_SECONDS = 1.0
 
 
-def _new_queue() -> Any:
-    """Of what has an end(), which the thread calls."""
-    return importlib.import_module("_queue").SimpleQueue()  # in C; `queue` may be patched
+class Job:
+    def __init__(self, end: Callable[[], object]) -> None:
+        self.end = end
 
 
-queue = _new_queue()
-_guard = threading.RLock()  # a signal handler may enter it again
-_thread: threading.Thread | None = None
+class Later:
+    """A thread, and a queue of what has an end(), which the thread calls."""
 
+    def __init__(self, name: str, failed: Callable[[], object]) -> None:
+        self._name = name
+        self._failed = failed  # called with an exception of end()
+        self._clear()
+        os.register_at_fork(after_in_child=self._clear)
 
-def start() -> None:
-    global _thread
-    if _thread:
-        return
-    with _guard:
-        if not _thread:
-            made = threading.Thread(target=_run, args=(queue,), name="redlock-later", daemon=True)
-            with contextlib.suppress(RuntimeError):  # no more threads: the next one tries again
-                made.start()
-                _thread = made
+    def _clear(self) -> None:
+        """Also in a child: what was made by the parent belongs to it."""
+        # In C; `queue` may be patched.
+        self.queue: Any = importlib.import_module("_queue").SimpleQueue()
+        self._guard = threading.RLock()  # a signal handler may enter it again
+        self._thread: threading.Thread | None = None
 
+    def start(self) -> None:
+        if self._thread:
+            return
+        with self._guard:
+            if not self._thread:
+                made = threading.Thread(target=self._run, args=(self.queue,), name=self._name,
+                                        daemon=True)
+                with contextlib.suppress(RuntimeError):  # no more threads: the next one tries again
+                    made.start()
+                    self._thread = made
 
-def runs() -> bool:
-    return _thread is not None
+    def flush(self) -> None:
+        """Waits until the jobs so far have ended, but not for one that hangs."""
+        if self._thread:
+            reached = threading.Event()
+            self.queue.put(Job(reached.set))
+            reached.wait(_FLUSH_SECONDS)
 
-
-def _run(mine: Any) -> None:
-    while True:
-        try:
-            mine.get().end()
-        except BaseException:
+    def _run(self, mine: Any) -> None:
+        while True:
             try:
-                log.exception("an exception in the thread redlock-later")
-            except BaseException:  # a handler of the logger raises
-                traceback.print_exc()
+                mine.get().end()
+            except BaseException:
+                self._failed()
 
 
-def _after_fork() -> None:
-    """In the child: what was made by the parent belongs to it."""
-    global queue, _guard, _thread
-    queue, _guard, _thread = _new_queue(), threading.RLock(), None
+def log_later(level: int, text: str, *arguments: object, exc_info: Any = None,
+              extra: Mapping[str, object] | None = None) -> None:
+    """A record of the logger. The caller does not wait for a handler, or for a lock of
+    `logging`."""
+    def handle() -> None:
+        if log.isEnabledFor(level):
+            log.handle(record)
+    if level >= log.getEffectiveLevel():
+        record = log.makeRecord(log.name, level, __file__, 0, text, arguments, exc_info,
+                                extra=extra)
+        handle_later(handle)
 
 
-os.register_at_fork(after_in_child=_after_fork)
+def log_exception_later(text: str) -> None:
+    log_later(logging.ERROR, text, exc_info=sys.exc_info())
+
+
+def handle_later(call: Callable[[], object]) -> None:
+    """In the thread of the records. It is dropped if too many of them wait."""
+    if records.queue.qsize() < _WAITING_MAX:
+        records.queue.put(Job(call))
+
+
+# Two, so that a handler that hangs keeps nothing alive.
+records = Later("redlock-log", traceback.print_exc)
+forgotten = Later("redlock-forgotten", lambda: log_exception_later(
+    "an exception in the thread redlock-forgotten"))

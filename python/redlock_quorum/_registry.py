@@ -3,14 +3,13 @@ that is gone."""
 from __future__ import annotations
 
 import itertools
-import logging
 import threading
 from typing import Any, Generic, TypeVar
 
+from ._later import log_exception_later
 from ._native import ffi
 
 T = TypeVar("T")
-log = logging.getLogger("redlock_quorum")
 _here = threading.local()
 
 
@@ -60,7 +59,7 @@ def callback(kind: str, function: Any) -> Any:
         try:
             function(*arguments)
         except BaseException:
-            log.exception("an exception in a callback of redlock_quorum")
+            log_exception_later("an exception in a callback of redlock_quorum")
         finally:
             _here.in_callback = outer
     return ffi.callback(kind, guarded)

@@ -22,9 +22,10 @@ from ._errors import (
     Busy, Closed, Denied, Failure, Lost, NoQuorum, NotAcquired, RedlockError, Reply, Unconfirmed,
     make_error, make_lost, of_last_call, released, replies_of)
 from ._forgotten import AT_EXIT, Forgotten, warn, warn_of_hold
+from ._later import log, log_exception_later
 from ._native import NULL, Arguments, Handle, address, ffi, lib, text_of
 from ._once import start_once, to_period_ms
-from ._registry import Registry, argument, callback, in_callback, log
+from ._registry import Registry, argument, callback, in_callback
 from ._spans import Caller, OnSpan, Spans
 from ._stats import prometheus_text
 from ._values import (
@@ -71,7 +72,7 @@ class _Loss:
             try:
                 hold._on_lost(hold, self.why)
             except Exception:  # bind() may be interrupted by ctrl-C, which is not to be lost
-                log.exception("an exception in on_lost")
+                log_exception_later("an exception in on_lost")
 
 
 _losses: Registry[_Loss] = Registry()

@@ -1,13 +1,14 @@
 """Events are records of the logger `redlock_quorum`, and no handler can stop a client."""
 import asyncio
 import contextlib
+import gc
 import logging
 import threading
 
 import lab
 import pytest
 from conftest import PATIENT
-from test_threads import run_program
+from test_threads import in_thread, run_program
 
 import redlock_quorum as rq
 from redlock_quorum import _events, _later
@@ -110,9 +111,44 @@ def test_a_handler_that_hangs(quorum, other):
             with other.lock("k"):
                 for _ in range(1100):
                     refuse(client)
-            assert 900 < _later.queue.qsize() <= 1000
+            assert 900 < _later.records.queue.qsize() <= 1000
             with client.lock("k") as hold:
                 hold.extend()
+    finally:
+        go_on.set()
+
+
+def test_a_handler_that_hangs_keeps_nothing(quorum, client, other):
+    """Not the client's thread, whatever it has to report, and not what is forgotten."""
+    def hang(_record):
+        hangs.append(threading.current_thread())
+        go_on.wait()
+
+    def fail(*_):
+        raise ZeroDivisionError
+
+    async def fails_in_a_job():
+        async with rq.AsyncClient(quorum.uris, PATIENT) as tasks:
+            tasks._engine.post(fail)
+            await tasks.explain()  # a job after that one
+
+    def work():
+        with rq.Client(quorum.uris, PATIENT, on_span=fail) as tracing:
+            tracing.lock("a").acquire().release()
+        hold = client.lock("b", on_lost=fail).acquire()
+        client.break_lock("b")
+        with pytest.raises(rq.Lost):
+            hold.extend()
+        asyncio.run(fails_in_a_job())
+        for _ in range(2):  # the second one behind the warning of the first one
+            client.lock("k", ttl=3).acquire()
+            gc.collect()
+            other.lock("k").acquire(timeout=60).release()
+        assert len(hangs) == 1
+    hangs, go_on = [], threading.Event()
+    try:
+        with logging_to(Book(hang), logging.ERROR):
+            in_thread(work)()
     finally:
         go_on.set()
 
@@ -151,10 +187,10 @@ def test_a_fork_and_the_end(quorum):
 
 def test_an_end_without_a_client(monkeypatch):
     """Gives nothing to a thread that nobody has started, and so does not wait for it."""
-    monkeypatch.setattr(_later, "_thread", None)
-    monkeypatch.setattr(_later, "queue", _later._new_queue())
+    for each in "records", "forgotten":
+        monkeypatch.setattr(_later, each, _later.Later("none", None))
     _events.flush()
-    assert _later.queue.empty()
+    assert _later.records.queue.empty() and _later.forgotten.queue.empty()
 
 
 def test_no_events_of_the_second_client(quorum):

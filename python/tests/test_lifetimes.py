@@ -162,7 +162,7 @@ def test_no_more_threads(quorum, before, monkeypatch):
         patched.setattr("threading.Thread.start", fail)
         with pytest.raises(RuntimeError):
             rq.AsyncClient(quorum.uris, PATIENT)
-        patched.setattr("redlock_quorum._later._thread", None)
+        patched.setattr("redlock_quorum._later.forgotten._thread", None)
         rq.Client(quorum.uris, PATIENT).close()
     assert used() == before
 
