@@ -12,7 +12,7 @@ from typing import Any, Final, ParamSpec, TypeVar, overload
 
 from ._admin import Inspection, Report, start_check, start_inspect, start_list
 from ._common import (
-    HoldBase, Leader, LockBase, LockOptions, check_decorated, end_flight, leader_of,
+    HoldBase, Leader, LeaderLeft, LockBase, LockOptions, check_decorated, end_flight, leader_of,
     report_unknown_exit, time_left, ttl_to_ms, unsigned)
 from ._engine import ON_ACQUIRED, ON_EXTENDED, ON_RELEASED, Engine, Lease
 from ._errors import (
@@ -589,7 +589,7 @@ class AsyncClient(Handle):
         self._engine = Engine(nodes, options, on_span)
         self._engine.forgotten = _ForgottenClient(self)
         self._flights: dict[tuple[asyncio.AbstractEventLoop, bytes],
-                            tuple[asyncio.Task[Any] | None, asyncio.Future[Any]]] = {}
+                            tuple[int, asyncio.Future[Any]]] = {}
 
     @property
     def node_count(self) -> int:
@@ -702,36 +702,44 @@ class AsyncClient(Handle):
         `function(hold)`; all get what it returns or raises. Who calls later begins a new flight.
 
         Between processes it is a lock: `function` checks first whether another process has done
-        the work meanwhile. If the task that leads does not get the lock, another one leads.
+        the work meanwhile. If the task that leads does not get the lock, or is cancelled
+        before `function` returns, another one leads, and its call begins the work again.
         """
         lock = self.lock(key, ttl, fenced=fenced, on_lost=on_lost, timeout=timeout,
                          options=options)
         loop = asyncio.get_running_loop()
         name = loop, lock._keys[0]
-        me, left = asyncio.current_task(), time_left(lock._wait_ms)
+        # Not the task: one whose loop is closed would never be freed.
+        me, left = id(asyncio.current_task()), time_left(lock._wait_ms)
         while True:
             mine: asyncio.Future[Returned] = loop.create_future()
+            values: list[Returned] = []
             try:
                 leader, flight = self._flights.setdefault(name, (me, mine))
                 if flight is mine:
                     lock._wait_ms = left()
                     async with lock as hold:
                         try:
-                            value = await function(hold)
-                        finally:
-                            del self._flights[name]  # who calls from now on is too late for it
-                    mine.set_result(value)
-                    return value
+                            values.append(await function(hold))
+                        except StopIteration as why:  # a future refuses it
+                            raise RuntimeError("the function raised StopIteration") from why
+                        finally:  # who calls from now on is too late for it
+                            self._flights.pop(name, None)
+                    mine.set_result(values[0])
+                    return values[0]
             except BaseException as why:
-                end_flight(self._flights, name, mine, why)
+                end_flight(self._flights, name, mine, values, why)
                 raise
-            if leader is me:
-                raise make_error(lib.REDLOCK_BUSY)
+            finally:
+                end_flight(self._flights, name, mine, values)  # if that was interrupted
+            if leader == me:
+                raise make_error(lib.REDLOCK_BUSY, "this task leads a single flight of this key "
+                                 "already, and would wait for itself")
             wait_ms = left()
             done, _ = await asyncio.wait([flight], timeout=None if wait_ms < 0 else wait_ms / 1000)
             if not done:
                 raise make_error(lib.REDLOCK_TIMEOUT)
-            if not flight.cancelled():
+            if not isinstance(flight.exception(), LeaderLeft):
                 shared: Returned = flight.result()
                 return shared
 

@@ -98,18 +98,26 @@ def time_left(wait_ms: int) -> Callable[[], int]:
     return left
 
 
+class LeaderLeft(Exception):
+    """The leader of a single flight did not get the lock, or was interrupted before its function
+    returned: another one of those who wait is to lead."""
+
+
 def end_flight(flights: dict[Any, tuple[Any, Any]], key: object, flight: Any,
-               why: BaseException) -> bool:
-    """The leader of a single flight failed. True: another one of those who wait is to lead, as
-    the leader did not get the lock, or was interrupted."""
-    entry = flights.get(key)
-    if entry and entry[1] is flight:
-        del flights[key]
-    elif isinstance(why, Exception):
+               values: list[Any], why: BaseException | None = None) -> None:
+    """The leader of a single flight failed. `values`: what its function has returned."""
+    if flight.done():
+        return
+    is_under_way = key in flights and flights[key][1] is flight
+    if is_under_way:
+        flights.pop(key, None)
+    if isinstance(why, Exception) and not is_under_way:
         flight.set_exception(why)
-        flight.exception()  # it is not reported as one that nobody has seen
-        return False
-    return bool(flight.cancel())
+    elif values:  # interrupted while it released the lock
+        flight.set_result(values[0])
+    else:
+        flight.set_exception(LeaderLeft())
+    flight.exception()  # it is not reported as one that nobody has seen
 
 
 class HoldBase(Handle):

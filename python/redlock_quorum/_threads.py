@@ -16,7 +16,7 @@ from typing import Any, Final, ParamSpec, TypeVar, overload
 from . import _events, _greenlets
 from ._admin import Admin, Inspection, Report
 from ._common import (
-    HoldBase, Leader, LockBase, LockOptions, check_decorated, end_flight, finished,
+    HoldBase, Leader, LeaderLeft, LockBase, LockOptions, check_decorated, end_flight, finished,
     leader_of, report_unknown_exit, time_left, ttl_to_ms, unsigned)
 from ._errors import (
     Busy, Closed, Denied, Failure, Lost, NoQuorum, NotAcquired, RedlockError, Reply, Unconfirmed,
@@ -687,7 +687,9 @@ class Client(Handle):
         `function(hold)`; all get what it returns or raises. Who calls later begins a new flight.
 
         Between processes it is a lock: `function` checks first whether another process has done
-        the work meanwhile. If the thread that leads does not get the lock, another one leads.
+        the work meanwhile. If the thread that leads does not get the lock, or is interrupted
+        (KeyboardInterrupt ...) before `function` returns, another one leads, and its call begins
+        the work again.
         """
         lock = self.lock(key, ttl, fenced=fenced, on_lost=on_lost, timeout=timeout,
                          options=options)
@@ -695,27 +697,30 @@ class Client(Handle):
         me, left = threading.current_thread(), time_left(lock._wait_ms)
         while True:
             mine: Future[Returned] = Future()
+            values: list[Returned] = []
             try:
                 leader, flight = self._flights.setdefault(name, (me, mine))
                 if flight is mine:
                     lock._wait_ms = left()
                     with lock as hold:
                         try:
-                            value = finished(function(hold))
-                        finally:
-                            del self._flights[name]  # who calls from now on is too late for it
-                    mine.set_result(value)
-                    return value
+                            values.append(finished(function(hold)))
+                        finally:  # who calls from now on is too late for it
+                            self._flights.pop(name, None)
+                    mine.set_result(values[0])
+                    return values[0]
             except BaseException as why:
-                if end_flight(self._flights, name, mine, why):
-                    mine.set_running_or_notify_cancel()
+                end_flight(self._flights, name, mine, values, why)
                 raise
+            finally:
+                end_flight(self._flights, name, mine, values)  # if that was interrupted
             if leader is me:
-                raise make_error(lib.REDLOCK_BUSY)
+                raise make_error(lib.REDLOCK_BUSY, "this thread leads a single flight of this key "
+                                 "already, and would wait for itself")
             wait_ms = left()
             if not wait([flight], None if wait_ms < 0 else wait_ms / 1000).done:
                 raise make_error(lib.REDLOCK_TIMEOUT)
-            if not flight.cancelled():
+            if not isinstance(flight.exception(), LeaderLeft):
                 shared: Returned = flight.result()
                 return shared
 

@@ -1,5 +1,6 @@
 """AsyncClient: locks for the tasks of asyncio."""
 import asyncio
+import gc
 import contextlib
 import functools
 import os
@@ -545,7 +546,7 @@ async def test_single_flight(client, quorum):
     for task in tasks:
         assert isinstance(await ends(task), ZeroDivisionError)
     assert len(made) == 3
-    with pytest.raises(rq.InUse):  # it would wait for itself
+    with pytest.raises(rq.InUse, match="this task leads"):
         await client.single_flight("k", lambda hold: client.single_flight("k", function))
     # Another one leads in place of a task that is cancelled.
     (first, *others), _ = await fly(client, function, 3)
@@ -569,3 +570,57 @@ async def test_a_single_flight_without_the_lock(client, quorum):
             await first
         await hold.release()
     assert await second == "mine"
+
+
+@runs
+async def test_a_single_flight_that_raises_stop_iteration(client, quorum):
+    async with client.lock("k") as hold:
+        tasks = [asyncio.create_task(client.single_flight("k", lambda hold: next(iter([]))))
+                 for _ in range(3)]
+        await until(lambda: client._flights, "a leader")
+        [(_, flight)] = client._flights.values()
+        await until(lambda: len(flight._callbacks or []) == 2, "waiters")
+        await hold.release()
+    for task in tasks:
+        assert isinstance((await ends(task)).__cause__, StopIteration)
+
+
+@runs
+async def test_a_single_flight_that_is_cancelled_in_its_release(client, quorum):
+    async def function(hold):
+        return made.append(1) or len(made)
+
+    async def release(hold):
+        monkeypatch.undo()
+        first.cancel()
+        await hold.release()
+    made, monkeypatch = [], pytest.MonkeyPatch()
+    (first, *others), go_on = await fly(client, function, 3)
+    monkeypatch.setattr(rq.AsyncHold, "release", release)
+    go_on.set()
+    assert await asyncio.gather(*others) == [1, 1, 1]  # it is not called again
+    assert first.cancelled()
+
+
+@pytest.mark.parametrize("waiters", [0, 2])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_single_flight_of_a_loop_that_is_closed(quorum, other, waiters):
+    """It is forgotten, so its lock is no longer extended."""
+    async def leave():
+        async def lead(hold):
+            await asyncio.Event().wait()
+        tasks = [asyncio.create_task(client.single_flight("k", lead, ttl=3))
+                 for _ in range(1 + waiters)]
+        await until(lambda: client._engine.leases, "a lease")
+        await until(lambda: [each for each in client._engine.leases.values() if each.forgotten],
+                    "a hold")
+        return tasks
+    client = rq.AsyncClient(quorum.uris, PATIENT)
+    loop = asyncio.new_event_loop()
+    tasks = loop.run_until_complete(leave())
+    loop.close()
+    del tasks
+    gc.collect()
+    assert not client._flights
+    other.lock("k").acquire(timeout=60).release()
+    client.close()

@@ -724,7 +724,7 @@ def test_a_single_flight_that_fails(client, other):
         with pytest.raises(ZeroDivisionError):
             result()
     assert len(made) == 1
-    with pytest.raises(rq.InUse):  # it would wait for itself
+    with pytest.raises(rq.InUse, match="this thread leads"):
         client.single_flight("k", lambda hold: client.single_flight("k", lambda hold: 1))
 
     def interrupted(hold):
@@ -754,3 +754,64 @@ def test_a_single_flight_without_the_lock(client, other):
             first()
         hold.release()
     assert second() == "mine"
+
+
+def test_a_single_flight_that_is_interrupted_in_its_release(client, monkeypatch):
+    def release(hold, **more):
+        monkeypatch.undo()
+        hold.release(**more)
+        raise KeyboardInterrupt
+    made = []
+    first, *others = fly(client, lambda hold: made.append(1) or len(made), 3)
+    monkeypatch.setattr(rq.Hold, "release", release)
+    with pytest.raises(KeyboardInterrupt):
+        first()
+    assert [result() for result in others] == [1, 1, 1]  # it is not called again
+
+
+def test_a_single_flight_that_is_interrupted_anywhere(client):
+    """No flight is left over that others would wait for."""
+    class Flights(dict):
+        def setdefault(self, key, value):
+            published.append(value[1])
+            return super().setdefault(key, value)
+
+    def interrupt(frame, event, _argument):  # where Python calls handlers of signals
+        nonlocal left
+        if event in ("call", "c_return") and frame.f_code.co_name in (
+                "single_flight", "end_flight"):
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+
+    def fails(hold):
+        raise ZeroDivisionError
+    published, client._flights = [], Flights()
+    for function in fails, lambda hold: 1:
+        at, left = 0, 0
+        while left <= 0:  # it was interrupted
+            at += 1
+            left = at
+            sys.setprofile(interrupt)
+            try:
+                client.single_flight(f"k{at}", function)
+            except (KeyboardInterrupt, ZeroDivisionError):
+                pass
+            finally:
+                sys.setprofile(None)
+            assert not client._flights, at
+            assert all(flight.done() for flight in published), at
+        assert at > 4
+
+
+def test_a_fork_in_a_single_flight(client):
+    parent = os.getpid()
+    try:
+        number = client.single_flight("k", lambda hold: os.fork())
+    except BaseException as why:
+        if os.getpid() == parent:
+            raise
+        os._exit(not isinstance(why, rq.Forked))
+    if os.getpid() != parent:
+        os._exit(2)
+    assert os.waitpid(number, 0)[1] == 0
