@@ -29,8 +29,8 @@ from ._registry import Registry, argument, callback, in_callback
 from ._spans import Caller, OnSpan, Spans
 from ._stats import prometheus_text
 from ._values import (
-    Duration, Key, Options, settle, to_key, to_keys, to_ms, to_native, to_token,
-    to_wait_ms)
+    Duration, Key, Options, settle, to_key, to_keys, to_ms, to_native, to_timeout,
+    to_token, to_wait_ms)
 
 Keys = list[bytes]
 Stops = list[Any]
@@ -180,7 +180,7 @@ class Hold(HoldBase):
         """Waits until the lock is lost or released, at most so long; False: it is not."""
         if self.lost:
             return True
-        self._loss.event.wait(None if timeout is None else to_ms(timeout, "timeout") / 1000)
+        self._loss.event.wait(to_timeout(timeout))
         return self.lost
 
     def valid_ms(self) -> int:
@@ -434,9 +434,8 @@ class Observer(Handle):
 
     def next(self, timeout: Duration | None = None) -> Leader | None:
         """Waits for the next change, at most so long; None: none came, or it is closed."""
-        seconds = None if timeout is None else to_ms(timeout, "timeout", up=True) / 1000
         try:
-            change = self._changes.get(timeout=seconds)
+            change = self._changes.get(timeout=to_timeout(timeout))
         except queue.Empty:
             return None
         if change is None:  # closed, also for all others that wait, and from now on
@@ -718,7 +717,7 @@ class Client(Handle):
                 raise make_error(lib.REDLOCK_BUSY, "this thread leads a single flight of this key "
                                  "already, and would wait for itself")
             wait_ms = left()
-            if not wait([flight], None if wait_ms < 0 else wait_ms / 1000).done:
+            if not wait([flight], None if wait_ms < 0 else to_timeout(wait_ms / 1000)).done:
                 raise make_error(lib.REDLOCK_TIMEOUT)
             if not isinstance(flight.exception(), LeaderLeft):
                 shared: Returned = flight.result()

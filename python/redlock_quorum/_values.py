@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 import math
 import os
+import threading
 from collections.abc import Iterable
 from typing import Any, TypeVar, Union
 
@@ -26,13 +27,19 @@ def to_ms(value: Duration, name: str, *, up: bool = False) -> int:
     seconds = value.total_seconds() if isinstance(value, datetime.timedelta) else value
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         raise TypeError(f"{name} is a number of seconds or a timedelta, not {value!r}")
-    if not math.isfinite(seconds):
+    if isinstance(seconds, float) and not math.isfinite(seconds):
         raise _bad("BAD_OPTION", f"{name} is {seconds}, and must be finite")
     if abs(seconds) >= 2 ** 53 / 1000:
-        raise _bad("BAD_OPTION", f"{name} is {seconds} s, which is too long")
+        raise _bad("BAD_OPTION", f"{name} is too long: it must be below {2 ** 53 / 1000:g} s")
     # 0.07 * 1000 is 70.00000000000001: less than 1 us counts as an error of the float.
     exact = round(seconds * 1000, 3)
     return math.ceil(exact) if up else math.floor(exact)
+
+
+def to_timeout(value: Duration | None) -> float | None:
+    """Seconds, for a wait of Python, which takes 292 years at most. None: without a limit."""
+    return None if value is None else min(
+        max(0, to_ms(value, "timeout", up=True)) / 1000, threading.TIMEOUT_MAX)
 
 
 def to_wait_ms(blocking: bool, timeout: Duration) -> int:

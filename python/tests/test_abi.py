@@ -110,3 +110,12 @@ def test_a_wheel_exports_what_is_called_of_libevent():
 def test_seconds(value, up, ms):
     from redlock_quorum._values import to_ms
     assert to_ms(value, "it", up=up) == ms
+
+
+@pytest.mark.parametrize("value", [10 ** 400, -10 ** 400, 1e300, float("inf"), float("nan")],
+                         ids=["great", "small", "float", "infinite", "nan"])
+def test_seconds_out_of_range(value):
+    from redlock_quorum import BadInput
+    from redlock_quorum._values import to_ms
+    with pytest.raises(BadInput, match="it is"):  # no OverflowError
+        to_ms(value, "it")

@@ -240,6 +240,20 @@ def test_an_observer_that_is_closed(admitted, client):
     assert in_thread(lambda: list(observer))() == []
 
 
+def test_waits_of_a_thousand_years(admitted, client):
+    """More than a wait of Python takes."""
+    years = 1000 * 366 * 86400
+    hold, observer = client.lock("h").acquire(timeout=years), client.observe("e")
+    lost = in_thread(lambda: hold.wait_lost(years))
+    assert observer.next(years).term is None
+    change = in_thread(lambda: observer.next(years))
+    _, second = fly(client, lambda hold: 1, 1, timeout=years)
+    assert second() == 1
+    observer.close()
+    hold.release()
+    assert lost() and change() is None
+
+
 def test_adopt_and_disown(client, other):
     token = client.lock("k").acquire().disown()
     hold = other.adopt("k", token, valid=10)
