@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from ._engine import Engine
-from ._errors import RedlockError, Reply, make_error, of_last_call, reply_of
+from ._errors import RedlockError, Reply, make_error, of_last_call, reply_of, states_of
 from ._native import NULL, Handle, ffi, lib, text_of
 from ._registry import Registry, argument, callback
 from ._values import Options
@@ -136,12 +136,13 @@ def _inspected(_client: Any, inspection: Any, arg: Any) -> None:
         _end(arg, request, inspection.code, inspection.reason, found.nodes)
 
 
-def _listed(_client: Any, listed: Any, arg: Any) -> None:
+def _listed(client: Any, listed: Any, arg: Any) -> None:
     request = _requests.find(arg)
     if not request:
         return
     if listed.inspection == NULL:
-        _end(arg, request, listed.code)
+        is_of_nodes = listed.code in (lib.REDLOCK_NO_QUORUM, lib.REDLOCK_DENIED)
+        _end(arg, request, listed.code, nodes=states_of(client) if is_of_nodes else ())
     else:
         key: bytes = ffi.buffer(ffi.cast("const char *", listed.key), listed.key_len)[:]
         request.tell(_inspection(listed.inspection, key))

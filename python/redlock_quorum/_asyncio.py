@@ -17,7 +17,7 @@ from ._common import (
 from ._engine import ON_ACQUIRED, ON_EXTENDED, ON_RELEASED, Engine, Lease
 from ._errors import (
     Busy, Closed, Lost, RedlockError, Reply, make_error, make_lost, of_last_call, released,
-    replies_of)
+    states_of)
 from ._forgotten import Forgotten, warn, warn_of_hold
 from ._native import NULL, Arguments, Handle, address, ffi, lib
 from ._once import start_once, to_period_ms
@@ -796,11 +796,7 @@ class AsyncClient(Handle):
 
     async def explain(self) -> tuple[Reply, ...]:
         """The state of the connection to each node."""
-        def read(client: Any) -> tuple[Reply, ...]:
-            nodes = ffi.new("redlock_node[]", lib.REDLOCK_NODES_MAX)
-            return replies_of(nodes, lib.redlock_client_explain_sized(
-                client, nodes, lib.REDLOCK_NODES_MAX, ffi.sizeof("redlock_node")))
-        return await self._read(read, ())
+        return await self._read(states_of, ())
 
     async def prometheus(self, **labels: str) -> str:
         """What this client has counted, as text for Prometheus, with these labels.

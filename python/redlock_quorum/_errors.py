@@ -50,6 +50,13 @@ def replies_of(nodes: Any, count: int) -> tuple[Reply, ...]:
     return tuple(reply_of(nodes[at]) for at in range(count))
 
 
+def states_of(client: Any) -> tuple[Reply, ...]:
+    """The state of the connection to each node. In the client's thread."""
+    nodes = ffi.new("redlock_node[]", lib.REDLOCK_NODES_MAX)
+    return replies_of(nodes, lib.redlock_client_explain_sized(
+        client, nodes, lib.REDLOCK_NODES_MAX, ffi.sizeof("redlock_node")))
+
+
 class RedlockError(Exception):
     """A call of libredlock failed. str() has the reason, then a line for each node."""
 

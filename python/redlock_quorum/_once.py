@@ -5,7 +5,7 @@ from typing import Any
 
 from ._admin import Tell, start_inspect
 from ._engine import ON_ACQUIRED, ON_EXTENDED, Engine, Lease
-from ._errors import RedlockError, make_error, of_last_call
+from ._errors import RedlockError, make_error, of_last_call, states_of
 from ._native import ffi, lib
 from ._values import Duration, to_ms
 
@@ -25,7 +25,8 @@ class _Record(Lease):
     def begin(self) -> None:
         now_us = lib.redlock_client_nodes_time(self.engine.client)
         if now_us == lib.REDLOCK_UNKNOWN:
-            self.tell(make_error(lib.REDLOCK_NO_QUORUM, "too few nodes have told the time"))
+            self.tell(make_error(lib.REDLOCK_NO_QUORUM, "too few nodes have told the time",
+                                 nodes=states_of(self.engine.client)))
             return
         number, passed_ms = divmod(int(now_us) // 1000, self.period_ms)
         self.left_ms = 2 * self.period_ms - passed_ms

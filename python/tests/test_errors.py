@@ -1,9 +1,11 @@
 """The errors of both clients: their classes, and the nodes that they name."""
 import contextlib
 
+import pytest
 from conftest import enter, of_both, settled
 
 import redlock_quorum as rq
+from redlock_quorum import _native, _once
 
 
 @contextlib.contextmanager
@@ -17,6 +19,23 @@ def denying(quorum):
         yield
     finally:
         call("+@all")
+
+
+class NoTime:
+    """The library, if too few nodes have told the time."""
+
+    def redlock_client_nodes_time(self, _client):
+        return _native.lib.REDLOCK_UNKNOWN
+
+    def __getattr__(self, name):
+        return getattr(_native.lib, name)
+
+
+async def listed(client):
+    """list() of either client."""
+    if isinstance(client, rq.Client):
+        return list(client.list())
+    return [each async for each in client.list()]
 
 
 @of_both()
@@ -44,10 +63,14 @@ async def test_each_error_names_the_nodes(client, close, quorum):
         await fails(rq.Denied, "DENIED", kept.extend)
         await fails(rq.Denied, "DENIED", lambda: client.adopt("nobody", kept.token))
     await settled(kept.extend())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_once, "lib", NoTime())
+        await fails(rq.NoQuorum, "NO_QUORUM", lambda: client.once_per("k", 60))
     quorum.kill(0, 1, 2)
     await fails(rq.NoQuorum, "NO_QUORUM", lambda: client.lock("k").acquire(blocking=False))
     await fails(rq.NoQuorum, "NO_QUORUM", kept.extend)
     await fails(rq.NoQuorum, "NO_QUORUM", writer.downgrade)
     await fails(rq.NoQuorum, "NO_QUORUM", lambda: client.adopt("nobody", kept.token))
     await fails(rq.NoQuorum, "NO_QUORUM", lambda: client.inspect("k"))
+    await fails(rq.NoQuorum, "NO_QUORUM", lambda: listed(client))
     await fails(rq.Unconfirmed, "UNCONFIRMED", kept.release)
