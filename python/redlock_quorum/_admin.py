@@ -217,7 +217,7 @@ class Admin(Handle):
         return found
 
     @staticmethod
-    def one(start: Callable[[Tell], None]) -> Inspection | Report | bool:
+    def one(start: Callable[[Tell], object]) -> Inspection | Report | bool:
         future: Future[Inspection | Report | bool] = Future()
 
         def tell(value: Inspection | Report | bool | RedlockError | None) -> None:

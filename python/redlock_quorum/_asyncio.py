@@ -20,7 +20,7 @@ from ._errors import (
     states_of)
 from ._forgotten import Forgotten, warn, warn_of_hold
 from ._native import NULL, Arguments, Handle, address, ffi, lib
-from ._once import start_once, to_period_ms
+from ._once import Record, start_once, to_period_ms
 from ._registry import Registry, argument, callback
 from ._spans import Caller, OnSpan
 from ._stats import prometheus_text
@@ -744,10 +744,17 @@ class AsyncClient(Handle):
                 return shared
 
     async def once_per(self, key: Key, period: Duration) -> bool:
-        """As Client.once_per(). If the task is cancelled, the period may be used up."""
+        """As Client.once_per(). If the task is cancelled when the nodes have the record, or are
+        about to, the period is used up."""
         name, ms = to_key(key), to_period_ms(period)
-        async for found in self._told(lambda tell: start_once(self._engine, name, ms, tell)):
-            return found is True
+        records: list[Record] = []
+        try:
+            async for found in self._told(lambda tell: records.append(
+                    start_once(self._engine, name, ms, tell))):
+                return found is True
+        finally:
+            for record in records:
+                record.is_unwanted = True
         raise make_error(lib.REDLOCK_CLOSED)
 
     async def observe(self, name: Key) -> AsyncIterator[Leader]:

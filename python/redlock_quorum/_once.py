@@ -12,8 +12,9 @@ from ._values import Duration, to_ms
 _TTL_MS = 30_000  # until the record is stored
 
 
-class _Record(Lease):
-    """The lock of a period, which becomes its record. All in the engine's thread."""
+class Record(Lease):
+    """The lock of a period, which becomes its record. All in the engine's thread, but for
+    is_unwanted."""
 
     def __init__(self, engine: Engine, key: bytes, period_ms: int, tell: Tell) -> None:
         super().__init__(engine)
@@ -21,6 +22,7 @@ class _Record(Lease):
         self.period_ms = period_ms
         self.tell = tell
         self.left_ms = 0
+        self.is_unwanted = False  # nobody waits any more: nothing is to be recorded
 
     def begin(self) -> None:
         now_us = lib.redlock_client_nodes_time(self.engine.client)
@@ -51,6 +53,8 @@ class _Record(Lease):
             self._end(False)
         elif result.code != lib.REDLOCK_OK:
             self._end(self.failed(result, acquiring=True))
+        elif self.is_unwanted:
+            self._end(False)
         elif lib.redlock_extend(self.pointer, self.left_ms, ON_EXTENDED,
                                 self.engine.argument) != lib.REDLOCK_OK:
             self._end(of_last_call(held=True))
@@ -77,14 +81,15 @@ def to_period_ms(period: Duration) -> int:
     return ms
 
 
-def start_once(engine: Engine, key: bytes, period_ms: int, tell: Tell) -> None:
+def start_once(engine: Engine, key: bytes, period_ms: int, tell: Tell) -> Record:
     """Tells whether the period was free. The period is that of the nodes' clocks, which each
     node has told when it replies: so the clock of this host does not matter."""
-    record = _Record(engine, key, period_ms, tell)
+    record = Record(engine, key, period_ms, tell)
 
     def inspected(value: object) -> None:
         if isinstance(value, RedlockError):
             tell(value)
-        elif value is None:
+        elif value is None and not record.is_unwanted:
             record.begin()
     start_inspect(engine, key, inspected)
+    return record

@@ -12,6 +12,7 @@ import pytest
 from conftest import PATIENT
 
 import redlock_quorum as rq
+from redlock_quorum import _admin, _once
 
 
 def runs(test):
@@ -624,3 +625,25 @@ def test_a_single_flight_of_a_loop_that_is_closed(quorum, other, waiters):
     assert not client._flights
     other.lock("k").acquire(timeout=60).release()
     client.close()
+
+
+# --- once per period ---
+
+@pytest.mark.parametrize("where, name", [(_admin, "_inspection"), (_once.Record, "on_acquired")])
+def test_a_cancelled_call_records_nothing(quorum, monkeypatch, where, name):
+    """It is cancelled when the client's thread is about to call this."""
+    @runs
+    async def run(client, quorum):
+        def cancelled(*given):
+            monkeypatch.undo()
+            loop.call_soon_threadsafe(task.cancel)
+            lab.wait_for(task.done, "the end of the task")
+            return real(*given)
+        real, loop = getattr(where, name), asyncio.get_running_loop()
+        monkeypatch.setattr(where, name, cancelled)
+        task = asyncio.create_task(client.once_per("k", 3600))
+        await asyncio.wait([task])
+        assert task.cancelled()
+        await until(lambda: quorum.keys() == 0, "no key")
+        assert await client.once_per("k", 3600) is True
+    run(quorum)
