@@ -31,6 +31,9 @@ class Book(logging.Handler):
     def of(self, event):
         return [each for each in self.records if getattr(each, "redlock_event", "") == event]
 
+    def nodes_of(self, event):  # a node may connect again
+        return {each.redlock_fields["uri"] for each in self.of(event)}
+
 
 @contextlib.contextmanager
 def logging_to(book, level=logging.INFO):
@@ -78,7 +81,7 @@ def test_a_loss(quorum, lose):
     assert lost.getMessage().startswith("lock_lost: lease=") and "key='a\\nb'" in lost.getMessage()
     assert {each.levelno for each in book.of("node_disconnected")} == {logging.WARNING}
     assert {each.levelno for each in book.of("node_connected")} == {logging.INFO}
-    assert quorum.uris[0] in [each.redlock_fields["uri"] for each in book.of("node_connected")]
+    assert quorum.uris[0] in book.nodes_of("node_connected")
 
 
 def test_levels(quorum):
@@ -93,7 +96,7 @@ def test_no_secrets(quorum):
     with logging_to(Book()) as book, rq.Client(quorum.uris, options) as client:
         with pytest.raises(rq.Denied):
             client.lock("k").acquire(timeout=0)
-        lab.wait_for(lambda: len(book.of("node_refused")) == 5, "node_refused")
+        lab.wait_for(lambda: len(book.nodes_of("node_refused")) == 5, "node_refused")
     assert book.of("node_refused")[0].redlock_fields["fault"] == "WRONGPASS"
     assert "s3cret" not in str([vars(each) for each in book.records])
 
@@ -158,7 +161,7 @@ def test_a_handler_that_raises(quorum, capsys):
         raise ValueError("of a handler")
     with logging_to(Book(fail)) as book, rq.Client(quorum.uris, PATIENT) as client:
         client.lock("k").acquire().release()
-        lab.wait_for(lambda: len(book.of("node_connected")) == 5, "all events")
+        lab.wait_for(lambda: len(book.nodes_of("node_connected")) == 5, "all events")
     lab.wait_for(lambda: "of a handler" in capsys.readouterr().err, "what it raised")
 
 
@@ -196,7 +199,8 @@ def test_an_end_without_a_client(monkeypatch):
 def test_no_events_of_the_second_client(quorum):
     with logging_to(Book()) as book, rq.Client(quorum.uris, PATIENT) as client:
         client.inspect("k")
-        lab.wait_for(lambda: len(book.of("node_connected")) == 5, "all events")
+        lab.wait_for(lambda: len(book.nodes_of("node_connected")) == 5, "all events")
         client.close()
         _events.flush()
-        assert len(book.of("node_connected")) == 5
+        # The second client would add a majority at least; a node may connect again.
+        assert len(book.of("node_connected")) < 8
