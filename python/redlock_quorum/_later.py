@@ -44,7 +44,7 @@ class Later:
             if not self._thread:
                 made = threading.Thread(target=self._run, args=(self.queue,), name=self._name,
                                         daemon=True)
-                with contextlib.suppress(RuntimeError):  # no more threads: the next one tries again
+                with contextlib.suppress(RuntimeError):  # no more threads: the next call tries
                     made.start()
                     self._thread = made
 

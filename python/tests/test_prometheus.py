@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families  # noqa: E40
 from redlock_quorum.prometheus import Collector  # noqa: E402
 
 
-@pytest.fixture
-def registry():
-    return prometheus_client.CollectorRegistry(auto_describe=True)
+@pytest.fixture(params=[True, False])  # as the default registry, and as one that is made
+def registry(request):
+    return prometheus_client.CollectorRegistry(auto_describe=request.param)
 
 
 def shown(registry):
@@ -41,6 +41,24 @@ def test_threads(client, registry):
     assert os.waitpid(child, 0)[1] == 0
     client.close()
     assert shown(registry) == []
+
+
+def test_two_clients(client, other, registry):
+    from prometheus_client.openmetrics.exposition import generate_latest
+    from prometheus_client.openmetrics.parser import (
+        text_string_to_metric_families as openmetrics_families)
+    registry.register(Collector(client, other, app="shop"))
+    client.lock("k").acquire().release()
+    values = {number: registry.get_sample_value(
+        "redlock_acquires_total", {"app": "shop", "client": number, "result": "ok"})
+        for number in "12"}
+    assert values == {"1": 1, "2": 0}
+    list(openmetrics_families(generate_latest(registry).decode()))  # it is valid
+    helps = [each.name for each in shown(registry)]
+    assert len(helps) == len(set(helps))
+    client.close()
+    [held] = [each for each in shown(registry) if each.name == "redlock_held"]
+    assert [sample.labels for sample in held.samples] == [{"app": "shop", "client": "2"}]
 
 
 def test_tasks(quorum, registry):
