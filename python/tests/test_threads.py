@@ -619,7 +619,7 @@ def test_fork(client, quorum):
         assert hold.lost and hold.valid_ms() == 0
         for call in (hold.release, hold.extend, client.lock("k").acquire,
                      lambda: client.observe("k")):
-            with pytest.raises(rq.Forked):
+            with pytest.raises(rq.Forked, match="create a new one"):
                 call()
         client.close()
         with rq.Client(quorum.uris, rq.Options(node_timeout=5)) as mine:

@@ -70,7 +70,7 @@ enum {
     X(NO_MEMORY, 28, "out of memory") \
     X(BUSY, 29, "another operation has not ended") \
     X(NOT_HELD, 30, "this handle does not hold the lock") \
-    X(FORKED, 31, "the handle belongs to the parent process") \
+    X(FORKED, 31, "the client belongs to the parent process: create a new one") \
     X(CLOSED, 32, "there is no open client") \
     X(SYSTEM, 33, "a system call failed") \
     X(WOULD_DEADLOCK, 34, "the call would wait for itself")
