@@ -5,7 +5,6 @@ import asyncio
 import contextlib
 import functools
 import os
-import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar, overload
@@ -19,7 +18,7 @@ from ._errors import (
     Busy, Closed, Lost, RedlockError, Reply, make_error, make_lost, of_last_call, released,
     states_of)
 from ._forgotten import Forgotten, warn, warn_of_hold
-from ._native import NULL, Arguments, Handle, address, ffi, lib
+from ._native import NULL, Arguments, Handle, ffi, lib
 from ._once import Record, start_once, to_period_ms
 from ._registry import Registry, argument, callback
 from ._spans import Caller, OnSpan
