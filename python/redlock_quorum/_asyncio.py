@@ -373,15 +373,23 @@ class AsyncHold(HoldBase):
     async def _give_up(self, begin: Callable[[], None]) -> None:
         if self._released:
             raise released()
-        self._end()
-        is_late = not self._lease.why and self._lease.valid_ms() == 0
-        self._lease.result = result = _Result(asyncio.get_running_loop())
+        is_posted = False
         try:
+            self._end()
+            is_late = not self._lease.why and self._lease.valid_ms() == 0
+            self._lease.result = result = _Result(asyncio.get_running_loop())
             self._post(result, begin)
+            is_posted = True
             await result.future
         except RedlockError as error:
             if not is_late or isinstance(error, Lost):
                 raise (self._lease.why or error) from None
+        except BaseException:
+            self._end()
+            if not is_posted:  # a signal handler raised
+                with contextlib.suppress(RedlockError):
+                    self._lease.engine.post(begin)
+            raise
         if self._lease.why:  # it may have been lost just before the release
             raise self._lease.why
         if is_late:
@@ -408,13 +416,20 @@ class AsyncHold(HoldBase):
     async def __aenter__(self) -> AsyncHold:
         """`async with await lock.acquire() as hold:` releases it at the end, unless the body
         has."""
-        if self._released:
-            raise released()  # the body would run without the lock
-        return self
+        try:
+            self.check()  # the body would run without the lock
+            return self
+        except BaseException:
+            self._abandon()
+            raise
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         trace: TracebackType | None) -> None:
-        await self._leave(error)
+        try:
+            await self._leave(error)
+        except BaseException:
+            self._abandon()
+            raise
 
     async def _leave(self, error: BaseException | None) -> None:
         if self._released:
@@ -423,6 +438,13 @@ class AsyncHold(HoldBase):
             await self.release()
         except RedlockError as why:
             self._note_end(why, error)
+
+    def _abandon(self) -> None:
+        """After an exception: releases it, unless that was done, without a wait."""
+        if not self._released:
+            self._end()
+            with contextlib.suppress(RedlockError):  # a closed client has ended it
+                self._lease.engine.post(self._lease.abandon)
 
 
 class AsyncLock(LockBase):
@@ -468,20 +490,24 @@ class AsyncLock(LockBase):
         lease = _AsyncLease(self._engine, loop)
         lease.capture(native)
         lease.result = result = _Result(loop)
-        self._engine.post(lease.job(
-            result, lambda: lease.begin_acquire(self._keys, native)))
+        hold: AsyncHold | None = None
         try:
+            self._engine.post(lease.job(
+                result, lambda: lease.begin_acquire(self._keys, native)))
             await result.future
+            hold = AsyncHold(self._client, lease, self._keys, self._on_lost)
+            hold._lock = self
+            self._held.append((asyncio.current_task(), hold))
+            return hold
         except RedlockError:
             raise
         except BaseException:  # cancelled: also if the lock has come at the same time
+            if hold:
+                hold._end()
+            lease.forgotten = None
             with contextlib.suppress(RedlockError):  # a closed client has ended it
                 self._engine.post(lease.abandon)
             raise
-        hold = AsyncHold(self._client, lease, self._keys, self._on_lost)
-        self._held.append((asyncio.current_task(), hold))
-        hold._lock = self
-        return hold
 
     async def locked(self) -> bool:
         """Whether any owner has the lock on the nodes now; of slots(): whether none is free.
@@ -507,21 +533,39 @@ class AsyncLock(LockBase):
         await hold.release()
 
     async def __aenter__(self) -> AsyncHold:
-        hold = await self._acquire(self._wait_ms)
-        self._entered.append((asyncio.current_task(), hold))
-        return hold
+        hold: AsyncHold | None = None
+        try:
+            hold = await self._acquire(self._wait_ms)
+            self._entered.append((asyncio.current_task(), hold))
+            return hold
+        except BaseException:
+            self._abandon(hold)
+            raise
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         trace: TracebackType | None) -> None:
-        # It may end in another task than it began in.
+        hold: AsyncHold | None = None
+        try:
+            hold = self._ending()
+            if not hold:
+                report_unknown_exit("task", error)
+                return
+            self._entered = [entry for entry in self._entered if entry[1] is not hold]
+            await hold._leave(error)
+        except BaseException:
+            self._abandon(hold or self._ending())
+            raise
+
+    def _ending(self) -> AsyncHold | None:
+        """Which `async with` ends now. It may end in another task than it began in."""
         hold = self._last(self._entered)
-        if not hold and len(self._entered) == 1:
-            hold = self._entered[0][1]
-        if not hold:
-            report_unknown_exit("task", error)
-            return
+        return self._entered[0][1] if not hold and len(self._entered) == 1 else hold
+
+    def _abandon(self, hold: AsyncHold | None) -> None:
+        """After an exception, at the begin or the end of an `async with`."""
         self._entered = [entry for entry in self._entered if entry[1] is not hold]
-        await hold._leave(error)
+        if hold:
+            hold._abandon()
 
     @staticmethod
     def _last(held: Held) -> AsyncHold | None:

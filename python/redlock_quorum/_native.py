@@ -53,6 +53,17 @@ def address(pointer: Any) -> int:
     return int(ffi.cast("uintptr_t", pointer))
 
 
+# ffi.gc() is in Python: a signal handler that raises in it would leave it unknown whether the
+# pointer has its finalizer.
+gc: Any = importlib.import_module("_cffi_backend").gcp
+
+
+def at_once(results: list[Any], function: Any, *arguments: Any) -> None:
+    """Appends function(*arguments), a function in C. No signal handler, which may raise, runs
+    between that call and the append."""
+    results.extend(map(function, *([each] for each in arguments)))
+
+
 class Handle:
     """What refers to memory of C. A copy would use that memory when it is freed."""
 

@@ -23,7 +23,7 @@ from ._errors import (
     make_error, make_lost, of_last_call, released, replies_of)
 from ._forgotten import AT_EXIT, Forgotten, warn, warn_of_hold
 from ._later import log, log_exception_later
-from ._native import NULL, Arguments, Handle, address, ffi, lib, text_of
+from ._native import NULL, Arguments, Handle, address, at_once, ffi, gc, lib, text_of
 from ._once import start_once, to_period_ms
 from ._registry import Registry, argument, callback, in_callback
 from ._spans import Caller, OnSpan, Spans
@@ -35,7 +35,7 @@ from ._values import (
 Keys = list[bytes]
 Stops = list[Any]
 Admins = list[Admin]
-Callers = list[int]
+Callers = dict[object, int]
 Uses = list["_Use"]
 Found = list["Hold | BaseException"]
 OnLost = Callable[["Hold", Lost], object]
@@ -95,12 +95,11 @@ _on_lost = callback("void (*)(redlock_hold *, redlock_code, redlock_reason, int6
                     _report_loss)
 
 
-class _Levels:
-    """How often a hold is locked: once, or more often with `recursive`."""
+class _Level:
+    """One lock of a hold: with `recursive` there may be several."""
 
     def __init__(self) -> None:
-        self.count = 1
-        self.guard = threading.Lock()
+        self.owned: list[Any] = []  # the pointer, with its finalizer
 
 
 class _Kept(Forgotten):
@@ -125,9 +124,8 @@ class _Kept(Forgotten):
         if not self.drop():
             return
         is_lost = lib.redlock_hold_lost(self.pointer)
-        for _ in range(1, self.levels.count):
+        for _ in self.levels[1:]:
             lib.redlock_unlock(self.pointer, 0)
-            lib.redlock_hold_free(self.pointer)  # one use of it
         lib.redlock_unlock(self.pointer, lib.REDLOCK_DISOWN)
         if not is_lost:
             warn_of_hold(self.keys)
@@ -139,17 +137,16 @@ class Hold(HoldBase):
     One that the program forgets is not released, and is no longer extended.
     """
 
-    def __init__(self, client: Client, pointer: Any, loss: _Loss, keys: Keys,
+    def __init__(self, client: Client, level: _Level, loss: _Loss, keys: Keys,
                  on_lost: OnLost | None) -> None:
         super().__init__(keys)
-        # By a function in C: see _forgotten.py. When it runs, no thread can use the hold.
-        self._pointer = ffi.gc(pointer, lib.redlock_hold_free)
+        self._pointer = level.owned[0]
         self._client = client
         self._loss = loss
         self._on_lost = on_lost
-        self._levels = _Levels()
-        self._uses: list[_Use] = []  # of each level, unless it was adopted
-        self._entered: list[int] = []  # levels at the begin of each `with`
+        self._levels = [level]  # not released yet
+        self._uses: dict[_Level, _Use] = {}  # none if it was adopted
+        self._entered: list[tuple[_Level, _Use | None]] = []  # by a `with` that has not ended
         self._caller: Caller | None = None  # kept for its spans
 
     @property
@@ -174,7 +171,7 @@ class Hold(HoldBase):
 
     @property
     def _is_given_up(self) -> bool:
-        return self._levels.count == 0
+        return not self._levels
 
     def wait_lost(self, timeout: Duration | None = None) -> bool:
         """Waits until the lock is lost or released, at most so long; False: it is not."""
@@ -227,34 +224,81 @@ class Hold(HoldBase):
         return token
 
     def _unlock(self, how: int) -> None:
-        code = lib.redlock_unlock(self._pointer, how)
-        error = self._failed() if code != lib.REDLOCK_OK else None
-        kept = error and error.code in ("WOULD_DEADLOCK", "BUSY", "BAD_OPTION")
-        if not kept:  # otherwise it is held as before
-            with self._levels.guard:
-                self._levels.count -= 1
-                inner = self._levels.count > 0
-            if self._uses:
-                self._uses.pop().end()
-            if inner:
-                lib.redlock_hold_free(self._pointer)  # one use of it
-            else:
-                self._client._forget(self)
-                self._loss.event.set()  # wait_lost() in another thread ends
+        level = self._levels[-1] if self._levels else None
+        codes: list[int] = []
+        is_told = False
+        try:
+            at_once(codes, lib.redlock_unlock, self._pointer, how)
+            error = self._failed() if codes[0] != lib.REDLOCK_OK else self._lost_before(level)
+            self._note_unlock(level, codes)
+            is_told = True
+            self._tell_unlock()
+        except BaseException:  # of a signal handler
+            self._note_unlock(level, codes)
+            if not is_told:
+                self._tell_unlock()
+            raise
         if error:
             raise error
 
+    def _note_unlock(self, level: _Level | None, codes: list[int]) -> None:
+        """It may be called again, if a signal handler raised in it."""
+        if not codes or codes[0] in _STILL_HELD:
+            return
+        if level:
+            use = self._uses.get(level)
+            if use:
+                use.end()
+            self._uses.pop(level, None)
+            with contextlib.suppress(ValueError):
+                self._levels.remove(level)
+        if not self._levels:
+            self._client._forget(self)
+
+    def _lost_before(self, level: _Level | None) -> Lost | None:
+        use = self._uses.get(level) if level else None
+        return use.why_lost if use else None
+
+    def _tell_unlock(self) -> None:
+        if not self._levels:
+            self._loss.event.set()  # wait_lost() in another thread ends
+
+    def _abandon(self) -> None:
+        """After an exception: releases it without a wait."""
+        with contextlib.suppress(RedlockError):
+            self._unlock(0)
+
     def __enter__(self) -> Hold:
         """`with lock.acquire() as hold:` releases it at the end, unless the body has."""
-        if self._is_given_up:
-            raise released()  # the body would run without the lock
-        self._entered.append(self._levels.count)
-        return self
+        try:
+            self.check()  # the body would run without the lock
+            level = self._levels[-1]
+            self._entered.append((level, self._uses.get(level)))
+            return self
+        except BaseException:
+            self._abandon()
+            raise
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        if self._entered.pop() <= self._levels.count:
-            self._leave(error)
+        try:
+            hold = self._ending()
+            if hold:
+                hold._leave(error)
+        except BaseException:
+            hold = self._ending()
+            if hold:
+                hold._abandon()
+            raise
+        finally:
+            self._entered.pop()
+
+    def _ending(self) -> Hold | None:
+        """What the `with` that ends has to release; None: its body has released it."""
+        level, use = self._entered[-1]
+        if use:
+            return None if use.is_over else use.hold  # another one after Condition.wait()
+        return self if level in self._levels else None
 
     def _leave(self, error: BaseException | None) -> None:
         try:
@@ -263,23 +307,37 @@ class Hold(HoldBase):
             self._note_end(why, error)
 
 
+_STILL_HELD = (lib.REDLOCK_WOULD_DEADLOCK, lib.REDLOCK_BUSY, lib.REDLOCK_BAD_OPTION)
+
+
 class _Use:
     """One acquire by a Lock, until it is released."""
 
-    def __init__(self, lock: Lock, hold: Hold) -> None:
+    hold: Hold
+
+    def __init__(self, lock: Lock) -> None:
         self.lock = lock
         self.thread = threading.current_thread()  # not its number, which may be used again
-        self.begin(hold)
+        self.is_over = True
+        self.why_lost: Lost | None = None  # before a Condition.wait(), which cannot raise it
 
-    def begin(self, hold: Hold) -> None:
+    def begin(self, hold: Hold, level: _Level) -> None:
         self.hold = hold
         self.is_over = False
+        hold._uses[level] = self
         self.lock._uses.append(self)
-        hold._uses.append(self)
 
     def end(self) -> None:
         self.is_over = True
-        self.lock._uses.remove(self)
+        with contextlib.suppress(ValueError):
+            self.lock._uses.remove(self)
+
+    def abandon(self) -> None:
+        """After an exception, at the begin or the end of a `with`."""
+        with contextlib.suppress(ValueError):
+            self.lock._entered.remove(self)
+        if not self.is_over:
+            self.hold._abandon()
 
 
 class Lock(LockBase):
@@ -311,7 +369,7 @@ class Lock(LockBase):
         NoQuorum, Denied ... Without a limit it waits also for nodes that are down.
         """
         try:
-            return self._use(to_wait_ms(blocking, timeout)).hold
+            return self._acquire(to_wait_ms(blocking, timeout), _Use(self))
         except Busy:
             return None
 
@@ -338,36 +396,43 @@ class Lock(LockBase):
         use.hold.release(confirm=confirm)
 
     def __enter__(self) -> Hold:
-        use = self._use(self._wait_ms)
-        self._entered.append(use)
-        return use.hold
+        use = _Use(self)
+        try:
+            hold = self._acquire(self._wait_ms, use)
+            self._entered.append(use)
+            return hold
+        except BaseException:
+            use.abandon()
+            raise
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        use = self._take_entered()
-        if not use:
-            report_unknown_exit("thread", error)
-        elif not use.is_over:  # otherwise the body has released it
-            use.hold._leave(error)
+        use: _Use | None = None
+        try:
+            while use := self._ending():
+                with contextlib.suppress(ValueError):  # another thread has taken it
+                    self._entered.remove(use)
+                    break
+            if not use:
+                report_unknown_exit("thread", error)
+            elif not use.is_over:  # otherwise the body has released it
+                use.hold._leave(error)
+        except BaseException:
+            use = use or self._ending()
+            if use:
+                use.abandon()
+            raise
 
-    def _take_entered(self) -> _Use | None:
+    def _ending(self) -> _Use | None:
         """Which `with` ends now. It may end in another thread than it began in: then the only
         one, or the last one of a thread that has ended; None: several threads are in one."""
-        while True:
-            use = self._last(self._entered)
-            if not use and len(entered := self._entered.copy()) == 1:
-                use = entered[0]
-            if not use:
-                return None
-            with contextlib.suppress(ValueError):  # another thread has taken it
-                self._entered.remove(use)
-                return use
+        use = self._last(self._entered)
+        if not use and len(entered := self._entered.copy()) == 1:
+            use = entered[0]
+        return use
 
-    def _use(self, wait_ms: int) -> _Use:
-        return _Use(self, self._acquire(wait_ms))
-
-    def _acquire(self, wait_ms: int) -> Hold:
-        return self._client._acquire(self._keys, wait_ms, self._native, self._on_lost)
+    def _acquire(self, wait_ms: int, use: _Use) -> Hold:
+        return self._client._acquire(self._keys, wait_ms, self._native, self._on_lost, use)
 
     @staticmethod
     def _mine(uses: Uses) -> _Use | None:
@@ -385,24 +450,29 @@ class Lock(LockBase):
 
     def _is_owned(self) -> bool:
         use = self._mine(self._uses)
-        if use:
-            use.hold.check()  # wait() and notify() raise Lost
+        if use:  # wait() and notify() raise Lost
+            if use.why_lost:
+                raise use.why_lost
+            use.hold.check()
         return use is not None
 
     def _release_save(self) -> Uses:
+        """It must not raise: the Condition has queued the thread as one that waits."""
         mine = self._mine(self._uses)
-        uses = mine.hold._uses.copy() if mine else []  # several: `recursive`
+        uses = list(mine.hold._uses.values()) if mine else []  # several: `recursive`
         for use in uses:
             try:
                 use.hold.release()
-            except Unconfirmed as why:
+            except Lost as why:
+                use.why_lost = why
+            except RedlockError as why:
                 log.warning("%s", why)  # nobody else had the lock meanwhile
         return uses
 
     def _acquire_restore(self, uses: Uses) -> None:
         """It is another hold. A `with` that has not ended knows it by the same _Use."""
         for use in uses:
-            use.begin(use.lock._acquire(lib.REDLOCK_FOREVER))
+            use.lock._acquire(lib.REDLOCK_FOREVER, use)
 
     def _native(self) -> Any:
         made = ffi.new("redlock_lock_options *")
@@ -580,10 +650,12 @@ class Client(Handle):
         self._admins: Admins = []  # one at most
         self._flights: dict[bytes, tuple[threading.Thread, Future[Any]]] = {}
         self._stops: set[Any] = set()
-        self._callers: Callers = []  # the threads that are in _using()
+        self._callers: Callers = {}  # the threads that are in _using()
         self._closed = ""  # why calls are refused
         self._frees_later = False  # close() left it to the last one in _using()
-        self._guard = threading.Condition()
+        # No Condition: a signal handler that raises in its __enter__() would leave it locked.
+        self._guard = threading.RLock()
+        self._left = threading.Condition(self._guard)
         self._number = _OpenClient(self).number
 
     # --- locks ---
@@ -844,11 +916,11 @@ class Client(Handle):
             self._closed = why
             for stop in self._stops:
                 lib.redlock_stop_all(stop)
-            if threading.get_ident() in self._callers:
+            if threading.get_ident() in self._callers.values():
                 self._frees_later = True  # this signal handler would wait for itself
                 return
             while self._callers:
-                self._guard.wait()
+                self._left.wait()
         self._free()
 
     def _free(self) -> None:
@@ -867,16 +939,17 @@ class Client(Handle):
         """The pointer, which close() does not free meanwhile."""
         if self._pid != os.getpid():
             raise make_error(lib.REDLOCK_FORKED)
-        with self._guard:
-            if self._closed:
-                raise make_error(lib.REDLOCK_CLOSED, self._closed)
-            self._callers.append(threading.get_ident())
+        call = object()
         try:
+            with self._guard:
+                if self._closed:
+                    raise make_error(lib.REDLOCK_CLOSED, self._closed)
+                self._callers[call] = threading.get_ident()
             yield self._pointer
         finally:
             with self._guard:
-                self._callers.remove(threading.get_ident())
-                self._guard.notify_all()
+                self._callers.pop(call, None)
+                self._left.notify_all()
                 is_last = self._frees_later and not self._callers
             if is_last:
                 self._free()
@@ -884,7 +957,7 @@ class Client(Handle):
     # --- acquiring ---
 
     def _acquire(self, keys: Keys, wait_ms: int, native: Callable[[], Any],
-                 on_lost: OnLost | None) -> Hold:
+                 on_lost: OnLost | None, use: _Use) -> Hold:
         caller = self._spans.capture() if self._spans else None
 
         def attempt(wait: int) -> Hold:
@@ -893,7 +966,7 @@ class Client(Handle):
 
             def lock(pointer: Any, options: Any, made: Any) -> int:
                 return int(lib.redlock_lock_many(pointer, array, len(keys), wait, options, made))
-            return self._make_hold(keys, native(), on_lost, lock, caller)
+            return self._make_hold(keys, native(), on_lost, lock, caller, use)
         _greenlets.refuse()
         options = native()
         if wait_ms == 0 or options.recursive or not _signals_come_here():
@@ -929,6 +1002,8 @@ class Client(Handle):
         try:
             thread.start()
             done.wait()  # not join(): after an exception in it, the thread counts as ended
+            if isinstance(found[0], Hold):
+                return found[0]
         except BaseException:  # KeyboardInterrupt, or what a signal handler raises
             with guard:
                 is_unwanted = True
@@ -940,8 +1015,6 @@ class Client(Handle):
                     self._end_waits(stops)
                     done.wait(0.05)
             raise
-        if isinstance(found[0], Hold):
-            return found[0]
         raise found[0]
 
     def _end_waits(self, stops: Stops) -> None:
@@ -951,7 +1024,8 @@ class Client(Handle):
                     lib.redlock_stop_all(stop)
 
     def _make_hold(self, keys: Keys, options: Any, on_lost: OnLost | None,
-                   lock: Callable[[Any, Any, Any], int], caller: Caller | None) -> Hold:
+                   lock: Callable[[Any, Any, Any], int], caller: Caller | None,
+                   use: _Use | None = None) -> Hold:
         failure = Failure()
         loss = _Loss()
         number = _losses.add(loss)
@@ -961,43 +1035,57 @@ class Client(Handle):
         options.lost_arg = argument(number)
         if caller:
             options.user = caller.argument
-        is_kept = False
+        level = _Level()
         try:
             with self._using() as pointer, self._stop_of(pointer) as stop:
                 options.stop = stop
                 code = lock(pointer, options, made)
-            is_kept = True
-        finally:
-            if not is_kept and made[0] != NULL:  # a signal handler raised just now
-                lib.redlock_unlock(made[0], 0)
-                lib.redlock_hold_free(made[0])
-        if code != lib.REDLOCK_OK:
-            _losses.remove(number)
+            if code == lib.REDLOCK_OK:
+                hold = self._keep(made[0], level, number, loss, keys, on_lost)
+                hold._caller = hold._caller or caller
+                if use:
+                    use.begin(hold, level)
+                loss.bind(hold)
+                return hold
             error = failure.error()
             if error.code == "CANCELLED" and self._closed:
                 raise make_error(lib.REDLOCK_CLOSED, self._closed)
             raise error
-        return self._keep(made[0], number, loss, keys, on_lost, caller)
+        except BaseException:  # also of a signal handler, at any place
+            if made[0] != NULL:
+                self._undo(made[0], level)
+            _losses.remove(number)
+            raise
 
-    def _keep(self, pointer: Any, number: int, loss: _Loss, keys: Keys,
-              on_lost: OnLost | None, caller: Caller | None) -> Hold:
+    def _keep(self, pointer: Any, level: _Level, number: int, loss: _Loss, keys: Keys,
+              on_lost: OnLost | None) -> Hold:
         at = address(pointer)
+        # Freed by a function in C: see _forgotten.py. Then no thread can use the hold.
+        at_once(level.owned, gc, pointer, lib.redlock_hold_free)
         with self._guard:
             kept = self._holds.get(at)
             known: Hold | None = kept() if kept else None
             if known:  # `recursive`: the same hold once more
-                with known._levels.guard:
-                    known._levels.count += 1
                 _losses.remove(number)
+                known._levels.append(level)
                 return known
-            hold = Hold(self, pointer, loss, keys, on_lost)
-            hold._caller = caller
+            hold = Hold(self, level, loss, keys, on_lost)
             if kept:  # forgotten, and locked again by its thread
-                hold._levels.count = kept.levels.count
-                kept.drop()
+                hold._levels += kept.levels[1:]
             self._holds[at] = _Kept(hold, number)
-        loss.bind(hold)
-        return hold
+            if kept:
+                kept.drop()
+            return hold
+
+    def _undo(self, pointer: Any, level: _Level) -> None:
+        """An exception came before the caller has the hold."""
+        lib.redlock_unlock(pointer, 0)
+        kept = self._holds.get(address(pointer))
+        hold: Hold | None = kept() if kept else None
+        if hold and level in hold._levels:
+            hold._note_unlock(level, [lib.REDLOCK_OK])
+        elif not level.owned:
+            lib.redlock_hold_free(pointer)
 
     def _forget(self, hold: Hold) -> None:
         kept = self._holds.get(address(hold._pointer))
@@ -1008,19 +1096,21 @@ class Client(Handle):
     def _stop_of(self, pointer: Any) -> Iterator[Any]:
         """Ends the wait of one call: when the client is closed, or on a signal."""
         made = ffi.new("redlock_stop **")
-        if lib.redlock_stop_new(pointer, made) != lib.REDLOCK_OK:
-            raise of_last_call()
-        stop = made[0]
         mine: Stops = getattr(_own_stops, "list", [])
-        with self._guard:
-            self._stops.add(stop)
-            if self._closed:
-                lib.redlock_stop_all(stop)
-        mine.append(stop)
         try:
+            if lib.redlock_stop_new(pointer, made) != lib.REDLOCK_OK:
+                raise of_last_call()
+            stop = made[0]
+            with self._guard:
+                self._stops.add(stop)
+                if self._closed:
+                    lib.redlock_stop_all(stop)
+            mine.append(stop)
             yield stop
         finally:
-            mine.remove(stop)
+            stop = made[0]  # NULL if there is none
+            with contextlib.suppress(ValueError):
+                mine.remove(stop)
             with self._guard:
                 self._stops.discard(stop)
             lib.redlock_stop_free(stop)
@@ -1042,7 +1132,6 @@ def _after_fork() -> None:
         _of_the_parent.append(each)
         _open_clients.remove(each.number)
         for kept in each.holds.values():
-            kept.levels.guard = threading.Lock()
             hold = kept()
             if hold:
                 hold._loss._guard = threading.Lock()
@@ -1050,8 +1139,10 @@ def _after_fork() -> None:
         client = each()
         if not client:
             continue
-        client._guard = threading.Condition()
-        client._callers = [caller for caller in client._callers if caller == here]
+        client._guard = threading.RLock()
+        client._left = threading.Condition(client._guard)
+        client._callers = {call: caller for call, caller in client._callers.items()
+                           if caller == here}
         client._frees_later = False  # the client belongs to the parent
         client._stops = set()
         client._flights = {}

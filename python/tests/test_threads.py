@@ -698,6 +698,30 @@ def test_a_condition_whose_lock_is_lost(client, quorum):
         condition.notify()
 
 
+def test_a_condition_that_finds_the_loss_itself(client, other):
+    """Its wait() ends as usual. No notify() wakes it later, instead of another thread."""
+    lock = client.lock("k")
+    condition = threading.Condition(lock)
+    for later in (condition.notify, lambda: None):
+        with pytest.raises(rq.Lost), condition:
+            other.break_lock("k")
+            assert not condition.wait(0.001)
+            assert other.lock("k").acquire(False) is None
+            later()
+    assert not condition._waiters and not lock._uses
+    other.lock("k").acquire(timeout=60).release()
+
+
+def test_a_condition_in_a_with_of_a_hold(client, other):
+    lock = client.lock("k")
+    condition = threading.Condition(lock)
+    with lock.acquire():
+        condition.wait(0.001)
+        assert other.lock("k").acquire(False) is None
+    assert not lock._uses
+    other.lock("k").acquire(timeout=60).release()
+
+
 # --- single flight ---
 
 def fly(client, function, waiters, **more):
