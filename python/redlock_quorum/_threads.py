@@ -920,7 +920,7 @@ class Client(Handle):
                 self._frees_later = True  # this signal handler would wait for itself
                 return
             while self._callers:
-                self._left.wait()
+                self._left.wait(0.1)  # a signal handler may have raised before the notify
         self._free()
 
     def _free(self) -> None:
@@ -941,18 +941,21 @@ class Client(Handle):
             raise make_error(lib.REDLOCK_FORKED)
         call = object()
         try:
-            with self._guard:
-                if self._closed:
-                    raise make_error(lib.REDLOCK_CLOSED, self._closed)
-                self._callers[call] = threading.get_ident()
-            yield self._pointer
+            try:
+                with self._guard:
+                    if self._closed:
+                        raise make_error(lib.REDLOCK_CLOSED, self._closed)
+                    self._callers[call] = threading.get_ident()
+                yield self._pointer
+            finally:
+                with self._guard:
+                    self._callers.pop(call, None)
+                    self._left.notify_all()
+                    is_last = self._frees_later and not self._callers
+                if is_last:
+                    self._free()
         finally:
-            with self._guard:
-                self._callers.pop(call, None)
-                self._left.notify_all()
-                is_last = self._frees_later and not self._callers
-            if is_last:
-                self._free()
+            self._callers.pop(call, None)  # if a signal handler raised, close() goes on
 
     # --- acquiring ---
 

@@ -1,0 +1,140 @@
+"""A signal handler that raises, at each line of the package, leaves no lock held."""
+import asyncio
+import linecache
+import os
+import sys
+import threading
+
+import lab
+import pytest
+from conftest import PATIENT
+
+import redlock_quorum as rq
+
+PACKAGE = os.path.dirname(rq.__file__)
+# At the begin of one of these, Python calls the handler before any code of it runs. The Lock
+# knows of what is still held.
+NOT_GUARDED = {"Lock.__exit__", "Hold.__enter__", "Hold.__exit__", "AsyncLock.__aexit__",
+               "AsyncHold.__aenter__", "AsyncHold.__aexit__"}
+
+
+def interrupt(number, call):
+    """Calls it, and raises KeyboardInterrupt at the line of this number that it runs.
+    Where that was, and whether before the `try` of one that is NOT_GUARDED; None: it ended."""
+    place, count, last = None, 0, None
+
+    def trace(frame, event, _):
+        nonlocal place, count, last
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if event == "call":
+            last = frame
+        if event == "line":
+            count += 1
+            if count == number:
+                name = frame.f_code.co_qualname
+                place = name, frame.f_lineno, last is frame and name in NOT_GUARDED
+                raise KeyboardInterrupt
+            if linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip() == "try:":
+                last = None
+        return trace
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return place
+
+
+def interrupt_each_line(call, check):
+    """check(place) after each one. Returns how many of them are not guarded."""
+    number = unguarded = 0
+    while place := interrupt(number := number + 1, call):
+        unguarded += place[2]
+        check(place)
+    assert number > 50
+    return unguarded
+
+
+def use(lock):
+    with lock:
+        pass
+
+
+def use_with_an_exception(lock):
+    try:
+        with lock:
+            raise ZeroDivisionError
+    except ZeroDivisionError:
+        pass
+
+
+def use_twice(lock):
+    with lock, lock:
+        pass
+
+
+def acquire(lock):
+    lock.acquire()
+    lock.release()
+
+
+def use_hold(lock):
+    with lock.acquire():
+        pass
+
+
+def wait(lock):
+    condition = threading.Condition(lock)
+    with condition:
+        condition.wait(0.001)
+
+
+@pytest.mark.parametrize("call, unguarded, recursive", [
+    (use, 2, False), (use_with_an_exception, 2, False), (use_twice, 4, True), (acquire, 0, False),
+    (use_hold, 2, False), (wait, 2, False), (wait, 2, True)])
+def test_threads(client, other, call, unguarded, recursive):
+    lock = client.lock("k", recursive=recursive, timeout=60)
+
+    def check(place):
+        while lock._uses and (place[2] or call is acquire):
+            lock.release()
+        assert not lock._uses and not client._holds and not client._callers, place
+        assert other.lock("k").acquire(timeout=60).release() is None
+        lock._entered.clear()
+    assert interrupt_each_line(lambda: call(lock), check) == unguarded
+
+
+async def async_use(lock):
+    async with lock:
+        pass
+
+
+async def async_acquire(lock):
+    await lock.acquire()
+    await lock.release()
+
+
+async def async_use_hold(lock):
+    async with await lock.acquire():
+        pass
+
+
+@pytest.mark.parametrize("call, unguarded", [
+    (async_use, 2), (async_acquire, 0), (async_use_hold, 2)])
+def test_asyncio(quorum, other, call, unguarded):
+    client = rq.AsyncClient(quorum.uris, PATIENT)
+    lock = client.lock("k", timeout=60)
+
+    def check(place):
+        while lock._held and (place[2] or call is async_acquire):
+            asyncio.run(lock.release())
+        assert not lock._held, place
+        lab.wait_for(lambda: not client._engine.leases, "no lease")
+        assert other.lock("k").acquire(timeout=60).release() is None
+        lock._entered.clear()
+    assert interrupt_each_line(lambda: asyncio.run(call(lock)), check) == unguarded
+    client.close()
