@@ -50,25 +50,28 @@ class _Loss:
         self.event: threading.Event = threading.Event()
         self.why: Lost | None = None
         self._hold: weakref.ref[Hold] | None = None
-        self._guard = threading.Lock()
+        self._untold = [True]
+
+    # No guard: in bind() a signal handler may call close(), which waits for report(). Each sets
+    # its own part first, so that one of them at least has both.
 
     def report(self, code: int, reason: int, nodes: tuple[Reply, ...]) -> None:
-        with self._guard:
-            self.why = make_lost(code, reason=reason, nodes=nodes)
-            hold = self._hold
+        self.why = make_lost(code, reason=reason, nodes=nodes)
+        hold = self._hold
         self.event.set()
         if hold:
             self._tell(hold())
 
     def bind(self, hold: Hold) -> None:
-        with self._guard:
-            self._hold = weakref.ref(hold)
-            lost = self.why is not None
-        if lost:
-            self._tell(hold)
+        self._hold = weakref.ref(hold)
+        self._tell(hold)
 
     def _tell(self, hold: Hold | None) -> None:
         if hold is not None and hold._on_lost and self.why is not None:
+            try:
+                self._untold.pop()
+            except IndexError:
+                return
             try:
                 hold._on_lost(hold, self.why)
             except Exception:  # bind() may be interrupted by ctrl-C, which is not to be lost
@@ -270,12 +273,16 @@ class Hold(HoldBase):
 
     def __enter__(self) -> Hold:
         """`with lock.acquire() as hold:` releases it at the end, unless the body has."""
+        entry: tuple[_Level, _Use | None] | None = None
         try:
             self.check()  # the body would run without the lock
             level = self._levels[-1]
-            self._entered.append((level, self._uses.get(level)))
+            entry = level, self._uses.get(level)
+            self._entered.append(entry)
             return self
         except BaseException:
+            if entry and entry in self._entered:
+                self._entered.remove(entry)
             self._abandon()
             raise
 
@@ -323,9 +330,9 @@ class _Use:
 
     def begin(self, hold: Hold, level: _Level) -> None:
         self.hold = hold
-        self.is_over = False
         hold._uses[level] = self
         self.lock._uses.append(self)
+        self.is_over = False  # last: before, the level is undone by who has the exception
 
     def end(self) -> None:
         self.is_over = True
@@ -413,15 +420,15 @@ class Lock(LockBase):
                 with contextlib.suppress(ValueError):  # another thread has taken it
                     self._entered.remove(use)
                     break
-            if not use:
-                report_unknown_exit("thread", error)
-            elif not use.is_over:  # otherwise the body has released it
+            if use and not use.is_over:  # otherwise the body has released it
                 use.hold._leave(error)
         except BaseException:
             use = use or self._ending()
             if use:
                 use.abandon()
             raise
+        if not use:
+            report_unknown_exit("thread", error)
 
     def _ending(self) -> _Use | None:
         """Which `with` ends now. It may end in another thread than it began in: then the only
@@ -943,19 +950,18 @@ class Client(Handle):
         try:
             try:
                 with self._guard:
+                    self._callers[call] = threading.get_ident()  # first: a handler may close()
                     if self._closed:
                         raise make_error(lib.REDLOCK_CLOSED, self._closed)
-                    self._callers[call] = threading.get_ident()
                 yield self._pointer
             finally:
                 with self._guard:
                     self._callers.pop(call, None)
                     self._left.notify_all()
-                    is_last = self._frees_later and not self._callers
-                if is_last:
-                    self._free()
         finally:
             self._callers.pop(call, None)  # if a signal handler raised, close() goes on
+            if self._frees_later and not self._callers:
+                self._free()
 
     # --- acquiring ---
 
@@ -1137,7 +1143,6 @@ def _after_fork() -> None:
         for kept in each.holds.values():
             hold = kept()
             if hold:
-                hold._loss._guard = threading.Lock()
                 hold._loss.event = threading.Event()
         client = each()
         if not client:

@@ -95,7 +95,7 @@ def wait(lock):
 
 @pytest.mark.parametrize("call, unguarded, recursive", [
     (use, 2, False), (use_with_an_exception, 2, False), (use_twice, 4, True), (acquire, 0, False),
-    (use_hold, 2, False), (wait, 2, False), (wait, 2, True)])
+    (use_hold, 3, False), (wait, 2, False), (wait, 2, True)])
 def test_threads(client, other, call, unguarded, recursive):
     lock = client.lock("k", recursive=recursive, timeout=60)
 
@@ -106,6 +106,18 @@ def test_threads(client, other, call, unguarded, recursive):
         assert other.lock("k").acquire(timeout=60).release() is None
         lock._entered.clear()
     assert interrupt_each_line(lambda: call(lock), check) == unguarded
+
+
+def test_an_outer_level(client):
+    lock = client.lock("k", recursive=True)
+    with lock as hold:
+        def check(place):
+            while len(lock._uses) > 1 and place[2]:
+                lock.release()
+            assert not hold.lost and len(hold._levels) == len(lock._uses) == 1, place
+            del lock._entered[1:]
+        interrupt_each_line(lambda: use(lock), check)
+        hold.check()
 
 
 async def async_use(lock):
