@@ -15,10 +15,12 @@ from ._common import HoldBase, Leader, LockOptions
 from ._errors import (
     BadInput, Busy, Cancelled, Closed, Denied, Forked, InUse, Lost, NoQuorum, NotAcquired, NotHeld,
     RedlockError, Reply, SystemFailure, Unconfirmed, Unsupported, WaitTimeout, WouldDeadlock)
+from ._holds import Election, Hold, Lock
 from ._native import lib as _lib
 from ._native import text_of as _text_of
+from ._observer import Observer
 from ._spans import Span
-from ._threads import Client, Election, Hold, Lock, Observer
+from ._threads import Client
 from ._values import Options
 
 __all__ = [

@@ -1,586 +1,41 @@
-"""Locks for threads, on redlock/sync.h."""
+"""The client for threads, on redlock/sync.h."""
 from __future__ import annotations
 
 import atexit
 import contextlib
 import functools
 import os
-import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
-from types import TracebackType
-from typing import Any, Final, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar
 
 from . import _events, _greenlets
 from ._admin import Admin, Inspection, Report
 from ._common import (
-    HoldBase, Leader, LeaderLeft, LockBase, LockOptions, check_decorated, end_flight, finished,
-    leader_of, report_unknown_exit, time_left, ttl_to_ms, unsigned)
+    Leader, LeaderLeft, LockOptions, check_decorated, end_flight, finished, time_left, unsigned)
 from ._errors import (
-    Busy, Closed, Denied, Failure, Lost, NoQuorum, NotAcquired, RedlockError, Reply, Unconfirmed,
-    make_error, make_lost, of_last_call, released, replies_of)
-from ._forgotten import AT_EXIT, Forgotten, warn, warn_of_hold
-from ._later import log, log_exception_later
+    Closed, Denied, Failure, Lost, NoQuorum, NotAcquired, RedlockError, Reply, Unconfirmed,
+    make_error, of_last_call, replies_of)
+from ._forgotten import AT_EXIT, Forgotten, warn
+from ._holds import (
+    ON_LOST, Election, Hold, Kept, Keys, Level, Lock, Loss, OnLost, Use, losses)
 from ._native import NULL, Arguments, Handle, address, at_once, ffi, gc, lib, text_of
+from ._observer import ON_LEADER, Observed, Observer, observers
 from ._once import start_once, to_period_ms
-from ._registry import Registry, argument, callback, in_callback
+from ._registry import Registry, argument, in_callback
 from ._spans import Caller, OnSpan, Spans
 from ._stats import prometheus_text
 from ._values import (
-    Duration, Key, Options, settle, to_key, to_keys, to_ms, to_native, to_timeout,
-    to_token, to_wait_ms)
+    Duration, Key, Options, settle, to_key, to_keys, to_ms, to_native, to_timeout, to_token)
 
-Keys = list[bytes]
 Stops = list[Any]
 Admins = list[Admin]
 Callers = dict[object, int]
-Uses = list["_Use"]
 Found = list["Hold | BaseException"]
-OnLost = Callable[["Hold", Lost], object]
 Called = ParamSpec("Called")
 Returned = TypeVar("Returned")
-
-
-class _Loss:
-    """Where the client's thread reports that a lock is lost, maybe before its hold exists."""
-
-    def __init__(self) -> None:
-        self.event: threading.Event = threading.Event()
-        self.why: Lost | None = None
-        self._hold: weakref.ref[Hold] | None = None
-        self._untold = [True]
-
-    # No guard: in bind() a signal handler may call close(), which waits for report(). Each sets
-    # its own part first, so that one of them at least has both.
-
-    def report(self, code: int, reason: int, nodes: tuple[Reply, ...]) -> None:
-        self.why = make_lost(code, reason=reason, nodes=nodes)
-        hold = self._hold
-        self.event.set()
-        if hold:
-            self._tell(hold())
-
-    def bind(self, hold: Hold) -> None:
-        self._hold = weakref.ref(hold)
-        self._tell(hold)
-
-    def _tell(self, hold: Hold | None) -> None:
-        if hold is not None and hold._on_lost and self.why is not None:
-            try:
-                self._untold.pop()
-            except IndexError:
-                return
-            try:
-                hold._on_lost(hold, self.why)
-            except Exception:  # bind() may be interrupted by ctrl-C, which is not to be lost
-                log_exception_later("an exception in on_lost")
-
-
-_losses: Registry[_Loss] = Registry()
-
-
-def _explain(hold: Any) -> tuple[Reply, ...]:
-    nodes = ffi.new("redlock_node[]", lib.REDLOCK_NODES_MAX)
-    count = lib.redlock_hold_explain_sized(hold, nodes, lib.REDLOCK_NODES_MAX,
-                                           ffi.sizeof("redlock_node"))
-    return replies_of(nodes, count)
-
-
-def _report_loss(hold: Any, why: int, reason: int, _valid_ms: int, arg: Any) -> None:
-    loss = _losses.find(arg)
-    if loss:
-        loss.report(why, reason, _explain(hold))
-
-
-_on_lost = callback("void (*)(redlock_hold *, redlock_code, redlock_reason, int64_t, void *)",
-                    _report_loss)
-
-
-class _Level:
-    """One lock of a hold: with `recursive` there may be several."""
-
-    def __init__(self) -> None:
-        self.owned: list[Any] = []  # the pointer, with its finalizer
-
-
-class _Kept(Forgotten):
-    """What the client keeps of a hold that is not released, also if the program forgets it."""
-
-    def __init__(self, hold: Hold, number: int) -> None:
-        super().__init__(hold)
-        self.number = number  # of its loss
-        self.levels = hold._levels
-        self.pointer = hold._pointer
-        self.keys = hold.keys
-        self.holds = hold._client._holds
-
-    def drop(self) -> bool:
-        """False: it was released, or ended, before."""
-        _losses.remove(self.number)
-        at = address(self.pointer)
-        return self.holds.get(at) is self and self.holds.pop(at, None) is self
-
-    def end(self) -> None:
-        """It is not released: what it was for may still be going on."""
-        if not self.drop():
-            return
-        is_lost = lib.redlock_hold_lost(self.pointer)
-        for _ in self.levels[1:]:
-            lib.redlock_unlock(self.pointer, 0)
-        lib.redlock_unlock(self.pointer, lib.REDLOCK_DISOWN)
-        if not is_lost:
-            warn_of_hold(self.keys)
-
-
-class Hold(HoldBase):
-    """A lock that is held, from acquire() to release(). Any thread may use it.
-
-    One that the program forgets is not released, and is no longer extended.
-    """
-
-    def __init__(self, client: Client, level: _Level, loss: _Loss, keys: Keys,
-                 on_lost: OnLost | None) -> None:
-        super().__init__(keys)
-        self._pointer = level.owned[0]
-        self._client = client
-        self._loss = loss
-        self._on_lost = on_lost
-        self._levels = [level]  # not released yet
-        self._uses: dict[_Level, _Use] = {}  # none if it was adopted
-        self._entered: list[tuple[_Level, _Use | None]] = []  # by a `with` that has not ended
-        self._caller: Caller | None = None  # kept for its spans
-
-    @property
-    def token(self) -> str:
-        return text_of(lib.redlock_hold_token(self._pointer))
-
-    @property
-    def fence(self) -> int | None:
-        return int(lib.redlock_hold_fence(self._pointer)) or None
-
-    @property
-    def slot(self) -> int | None:
-        return int(lib.redlock_hold_slot(self._pointer)) or None
-
-    @property
-    def lost(self) -> bool:
-        return bool(lib.redlock_hold_lost(self._pointer))
-
-    @property
-    def why_lost(self) -> Lost | None:
-        return self._loss.why
-
-    @property
-    def _is_given_up(self) -> bool:
-        return not self._levels
-
-    def wait_lost(self, timeout: Duration | None = None) -> bool:
-        """Waits until the lock is lost or released, at most so long; False: it is not."""
-        if self.lost:
-            return True
-        self._loss.event.wait(to_timeout(timeout))
-        return self.lost
-
-    def valid_ms(self) -> int:
-        return int(lib.redlock_hold_valid_ms(self._pointer))
-
-    def extend(self, ttl: Duration | None = None) -> None:
-        """Extends the lock to `ttl` from now; None: to its own TTL. Waits for the result."""
-        ms = lib.REDLOCK_AUTO if ttl is None else ttl_to_ms(ttl)
-        if lib.redlock_hold_extend(self._pointer, ms) != lib.REDLOCK_OK:
-            raise self._failed()
-
-    def downgrade(self) -> None:
-        """Turns a writer into a reader without a gap. The token changes."""
-        if lib.redlock_hold_downgrade(self._pointer) != lib.REDLOCK_OK:
-            raise self._failed()
-
-    def _failed(self) -> RedlockError:
-        error = of_last_call(held=True)
-        if error.code == "CLOSED":
-            return Lost(error.code, self._client._closed)
-        if isinstance(error, Lost) and self.why_lost:
-            return self.why_lost
-        return self._client._with_nodes(error, self)
-
-    def explain(self) -> tuple[Reply, ...]:
-        """The nodes' replies to the last acquire or extension."""
-        return _explain(self._pointer)
-
-    def release(self, *, confirm: bool = True) -> None:
-        """Releases the lock, by default until a quorum has confirmed it.
-
-        Raises Lost if it was lost before, and Unconfirmed if too few nodes replied. The lock is
-        not held afterwards, either way.
-        """
-        self._unlock(lib.REDLOCK_CONFIRM if confirm else 0)
-
-    def disown(self) -> str:
-        """Leaves the lock on the nodes for another holder of its token, which it returns.
-
-        Raises Lost if it was lost before.
-        """
-        token = self.token
-        self._unlock(lib.REDLOCK_DISOWN)
-        return token
-
-    def _unlock(self, how: int) -> None:
-        level = self._levels[-1] if self._levels else None
-        codes: list[int] = []
-        is_told = False
-        try:
-            at_once(codes, lib.redlock_unlock, self._pointer, how)
-            error = self._failed() if codes[0] != lib.REDLOCK_OK else self._lost_before(level)
-            self._note_unlock(level, codes)
-            is_told = True
-            self._tell_unlock()
-        except BaseException:  # of a signal handler
-            self._note_unlock(level, codes)
-            if not is_told:
-                self._tell_unlock()
-            raise
-        if error:
-            raise error
-
-    def _note_unlock(self, level: _Level | None, codes: list[int]) -> None:
-        """It may be called again, if a signal handler raised in it."""
-        if not codes or codes[0] in _STILL_HELD:
-            return
-        if level:
-            use = self._uses.get(level)
-            if use:
-                use.end()
-            self._uses.pop(level, None)
-            with contextlib.suppress(ValueError):
-                self._levels.remove(level)
-        if not self._levels:
-            self._client._forget(self)
-
-    def _lost_before(self, level: _Level | None) -> Lost | None:
-        use = self._uses.get(level) if level else None
-        return use.why_lost if use else None
-
-    def _tell_unlock(self) -> None:
-        if not self._levels:
-            self._loss.event.set()  # wait_lost() in another thread ends
-
-    def _abandon(self) -> None:
-        """After an exception: releases it without a wait."""
-        with contextlib.suppress(RedlockError):
-            self._unlock(0)
-
-    def __enter__(self) -> Hold:
-        """`with lock.acquire() as hold:` releases it at the end, unless the body has."""
-        entry: tuple[_Level, _Use | None] | None = None
-        try:
-            self.check()  # the body would run without the lock
-            level = self._levels[-1]
-            entry = level, self._uses.get(level)
-            self._entered.append(entry)
-            return self
-        except BaseException:
-            if entry and entry in self._entered:
-                self._entered.remove(entry)
-            self._abandon()
-            raise
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        try:
-            hold = self._ending()
-            if hold:
-                hold._leave(error)
-        except BaseException:
-            hold = self._ending()
-            if hold:
-                hold._abandon()
-            raise
-        finally:
-            self._entered.pop()
-
-    def _ending(self) -> Hold | None:
-        """What the `with` that ends has to release; None: its body has released it."""
-        level, use = self._entered[-1]
-        if use:
-            return None if use.is_over else use.hold  # another one after Condition.wait()
-        return self if level in self._levels else None
-
-    def _leave(self, error: BaseException | None) -> None:
-        try:
-            self.release()
-        except RedlockError as why:
-            self._note_end(why, error)
-
-
-_STILL_HELD = (lib.REDLOCK_WOULD_DEADLOCK, lib.REDLOCK_BUSY, lib.REDLOCK_BAD_OPTION)
-
-
-class _Use:
-    """One acquire by a Lock, until it is released."""
-
-    hold: Hold
-
-    def __init__(self, lock: Lock) -> None:
-        self.lock = lock
-        self.thread = threading.current_thread()  # not its number, which may be used again
-        self.is_over = True
-        self.why_lost: Lost | None = None  # before a Condition.wait(), which cannot raise it
-
-    def begin(self, hold: Hold, level: _Level) -> None:
-        self.hold = hold
-        hold._uses[level] = self
-        self.lock._uses.append(self)
-        self.is_over = False  # last: before, the level is undone by who has the exception
-
-    def end(self) -> None:
-        self.is_over = True
-        with contextlib.suppress(ValueError):
-            self.lock._uses.remove(self)
-
-    def abandon(self) -> None:
-        """After an exception, at the begin or the end of a `with`."""
-        with contextlib.suppress(ValueError):
-            self.lock._entered.remove(self)
-        if not self.is_over:
-            self.hold._abandon()
-
-
-class Lock(LockBase):
-    """A lock on one key or several keys. The nodes know of it only while it is held.
-
-    It may be used again and by many threads. Only the key counts: two Lock objects of one key
-    exclude each other. `with lock:` knows its hold by the thread. A `with` that may end in
-    another thread than it began in is `with lock.acquire() as hold:`, which needs no thread.
-    """
-
-    def __init__(self, client: Client, keys: Keys, ttl: Duration, options: LockOptions,
-                 on_lost: OnLost | None = None, timeout: Duration = -1, **flags: Any) -> None:
-        super().__init__(keys, ttl, options, timeout, flags)
-        self._client = client
-        self._on_lost = on_lost
-        self._uses: list[_Use] = []     # not released yet
-        self._entered: list[_Use] = []  # by a `with` that has not ended
-
-    @overload
-    def acquire(self) -> Hold: ...
-
-    @overload
-    def acquire(self, blocking: bool = True, timeout: Duration = -1) -> Hold | None: ...
-
-    def acquire(self, blocking: bool = True, timeout: Duration = -1) -> Hold | None:
-        """Waits for the lock, at most `timeout`; -1: without a limit. As threading.Lock's.
-
-        None: another owner has the lock, and `blocking` is false or the time is over. Raises
-        NoQuorum, Denied ... Without a limit it waits also for nodes that are down.
-        """
-        try:
-            return self._acquire(to_wait_ms(blocking, timeout), _Use(self))
-        except Busy:
-            return None
-
-    def locked(self) -> bool:
-        """Whether any owner has the lock on the nodes now; of slots(): whether none is free.
-        It may change at any time, and changes nothing."""
-        every, keys = self._is_held_if()
-        for key in keys:
-            if self._client.inspect(key).locked != every:
-                return not every
-        return every
-
-    def release(self, *, confirm: bool = True) -> None:
-        """Releases what this thread acquired last by this object; see Hold.release().
-
-        If this thread has no lock by this object, that of a thread that has ended. Raises
-        NotHeld if there is none: Hold.release() releases a lock of another thread.
-        """
-        use = self._last(self._uses)
-        if not use:
-            raise make_error(lib.REDLOCK_NOT_HELD,
-                             "this thread acquired no lock by this object that it has not "
-                             "released")
-        use.hold.release(confirm=confirm)
-
-    def __enter__(self) -> Hold:
-        use = _Use(self)
-        try:
-            hold = self._acquire(self._wait_ms, use)
-            self._entered.append(use)
-            return hold
-        except BaseException:
-            use.abandon()
-            raise
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        use: _Use | None = None
-        try:
-            while use := self._ending():
-                with contextlib.suppress(ValueError):  # another thread has taken it
-                    self._entered.remove(use)
-                    break
-            if use and not use.is_over:  # otherwise the body has released it
-                use.hold._leave(error)
-        except BaseException:
-            use = use or self._ending()
-            if use:
-                use.abandon()
-            raise
-        if not use:
-            report_unknown_exit("thread", error)
-
-    def _ending(self) -> _Use | None:
-        """Which `with` ends now. It may end in another thread than it began in: then the only
-        one, or the last one of a thread that has ended; None: several threads are in one."""
-        use = self._last(self._entered)
-        if not use and len(entered := self._entered.copy()) == 1:
-            use = entered[0]
-        return use
-
-    def _acquire(self, wait_ms: int, use: _Use) -> Hold:
-        return self._client._acquire(self._keys, wait_ms, self._native, self._on_lost, use)
-
-    @staticmethod
-    def _mine(uses: Uses) -> _Use | None:
-        """The last one of the calling thread."""
-        here = threading.current_thread()
-        return next((use for use in uses[::-1] if use.thread is here), None)
-
-    @staticmethod
-    def _last(uses: Uses) -> _Use | None:
-        """The last one of the calling thread, or else of a thread that has ended."""
-        return Lock._mine(uses) or next(
-            (use for use in uses[::-1] if not use.thread.is_alive()), None)
-
-    # --- what threading.Condition calls, without the network where it only looks ---
-
-    def _is_owned(self) -> bool:
-        use = self._mine(self._uses)
-        if use:  # wait() and notify() raise Lost
-            if use.why_lost:
-                raise use.why_lost
-            use.hold.check()
-        return use is not None
-
-    def _release_save(self) -> Uses:
-        """It must not raise: the Condition has queued the thread as one that waits."""
-        mine = self._mine(self._uses)
-        uses = list(mine.hold._uses.values()) if mine else []  # several: `recursive`
-        for use in uses:
-            try:
-                use.hold.release()
-            except Lost as why:
-                use.why_lost = why
-            except RedlockError as why:
-                log.warning("%s", why)  # nobody else had the lock meanwhile
-        return uses
-
-    def _acquire_restore(self, uses: Uses) -> None:
-        """It is another hold. A `with` that has not ended knows it by the same _Use."""
-        for use in uses:
-            use.lock._acquire(lib.REDLOCK_FOREVER, use)
-
-    def _native(self) -> Any:
-        made = ffi.new("redlock_lock_options *")
-        lib.redlock_lock_options_init_sized(made, ffi.sizeof("redlock_lock_options"))
-        self._set_options(made)
-        made.handoffs = unsigned("handoffs", self._options.handoffs)
-        made.release_on_free = self._options.release_on_close
-        made.any_thread = not self._flags.get("recursive", False)
-        return made
-
-
-class Election(Lock):
-    """A candidate of an election: it leads while it holds the lock. `hold.term` is the number
-    of its term, for every request that it makes as the leader."""
-
-    campaign: Final = Lock.acquire
-    resign: Final = Lock.release
-
-
-class Observer(Handle):
-    """Knows who leads an election, and each change, until it is closed."""
-
-    def __init__(self, changed: Callable[[Leader], object] | None) -> None:
-        self.leader: Leader | None = None  # None: nothing is known yet
-        self._changed = changed
-        self._changes: queue.SimpleQueue[Leader | None] = queue.SimpleQueue()
-        self._client: Client | None = None
-        self._number = 0
-
-    def next(self, timeout: Duration | None = None) -> Leader | None:
-        """Waits for the next change, at most so long; None: none came, or it is closed."""
-        try:
-            change = self._changes.get(timeout=to_timeout(timeout))
-        except queue.Empty:
-            return None
-        if change is None:  # closed, also for all others that wait, and from now on
-            self._changes.put(None)
-        return change
-
-    def __iter__(self) -> Iterator[Leader]:
-        """Each change, until the observer is closed."""
-        return iter(self.next, None)
-
-    def close(self) -> None:
-        """Ends the iteration, and the wait of next()."""
-        observed = self._client._observed.get(self._number) if self._client else None
-        if observed:
-            observed.close()
-
-    def __enter__(self) -> Observer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _report(self, leader: Leader) -> None:
-        self.leader = leader
-        self._changes.put(leader)
-        if self._changed:
-            self._changed(leader)
-
-
-_observers: Registry[weakref.ref[Observer]] = Registry()
-
-
-def _report_leader(_observer: Any, leader: Any, arg: Any) -> None:
-    found = _observers.find(arg)
-    observer = found() if found else None
-    if observer:
-        observer._report(leader_of(leader))
-
-
-class _Observed(Forgotten):
-    """What the client keeps of an observer that is not closed."""
-
-    def __init__(self, observer: Observer, number: int, observed: dict[int, _Observed]) -> None:
-        super().__init__(observer)
-        self.number = number
-        self.observed = observed
-        self.changes = observer._changes
-        # One that calls back is kept, as nobody needs the object.
-        self.kept = observer if observer._changed else None
-        self.handle: Any = NULL
-
-    def close(self) -> bool:
-        """False: it was closed before."""
-        if self.observed.pop(self.number, None) is not self:
-            return False
-        _observers.remove(self.number)
-        lib.redlock_sync_observer_free(self.handle)
-        self.kept = None
-        self.changes.put(None)
-        return True
-
-    def end(self) -> None:
-        if self.close():
-            warn("an Observer was not closed, and nothing refers to it any more: it is closed")
-
-
-_on_leader = callback(
-    "void (*)(redlock_sync_observer *, const redlock_leader *, void *)", _report_leader)
 
 
 class _OpenClient(Forgotten):
@@ -652,8 +107,8 @@ class Client(Handle):
             raise of_last_call()
         self._pointer = made[0]
         self._pid = os.getpid()
-        self._holds: dict[int, _Kept] = {}  # not released yet, by their address
-        self._observed: dict[int, _Observed] = {}
+        self._holds: dict[int, Kept] = {}  # not released yet, by their address
+        self._observed: dict[int, Observed] = {}
         self._admins: Admins = []  # one at most
         self._flights: dict[bytes, tuple[threading.Thread, Future[Any]]] = {}
         self._stops: set[Any] = set()
@@ -817,15 +272,15 @@ class Client(Handle):
         """Observes an election. `changed` is called in the client's thread."""
         key = to_key(name)
         observer = Observer(changed)
-        number = _observers.add(weakref.ref(observer))
+        number = observers.add(weakref.ref(observer))
         made = ffi.new("redlock_sync_observer **")
         with self._using() as pointer:  # the end of it may free the client
-            code = lib.redlock_sync_observe(pointer, key, len(key), _on_leader,
+            code = lib.redlock_sync_observe(pointer, key, len(key), ON_LEADER,
                                             argument(number), made)
             if code != lib.REDLOCK_OK:
-                _observers.remove(number)
+                observers.remove(number)
                 raise of_last_call()
-            observed = _Observed(observer, number, self._observed)
+            observed = Observed(observer, number, self._observed)
             observed.handle = made[0]
             self._observed[number] = observed
         observer._client = self
@@ -966,7 +421,7 @@ class Client(Handle):
     # --- acquiring ---
 
     def _acquire(self, keys: Keys, wait_ms: int, native: Callable[[], Any],
-                 on_lost: OnLost | None, use: _Use) -> Hold:
+                 on_lost: OnLost | None, use: Use) -> Hold:
         caller = self._spans.capture() if self._spans else None
 
         def attempt(wait: int) -> Hold:
@@ -1034,17 +489,17 @@ class Client(Handle):
 
     def _make_hold(self, keys: Keys, options: Any, on_lost: OnLost | None,
                    lock: Callable[[Any, Any, Any], int], caller: Caller | None,
-                   use: _Use | None = None) -> Hold:
+                   use: Use | None = None) -> Hold:
         failure = Failure()
-        loss = _Loss()
-        number = _losses.add(loss)
+        loss = Loss()
+        number = losses.add(loss)
         made = ffi.new("redlock_hold **")
         options.failure = failure.struct
-        options.on_lost = _on_lost
+        options.on_lost = ON_LOST
         options.lost_arg = argument(number)
         if caller:
             options.user = caller.argument
-        level = _Level()
+        level = Level()
         try:
             with self._using() as pointer, self._stop_of(pointer) as stop:
                 options.stop = stop
@@ -1063,10 +518,10 @@ class Client(Handle):
         except BaseException:  # also of a signal handler, at any place
             if made[0] != NULL:
                 self._undo(made[0], level)
-            _losses.remove(number)
+            losses.remove(number)
             raise
 
-    def _keep(self, pointer: Any, level: _Level, number: int, loss: _Loss, keys: Keys,
+    def _keep(self, pointer: Any, level: Level, number: int, loss: Loss, keys: Keys,
               on_lost: OnLost | None) -> Hold:
         at = address(pointer)
         # Freed by a function in C: see _forgotten.py. Then no thread can use the hold.
@@ -1075,18 +530,18 @@ class Client(Handle):
             kept = self._holds.get(at)
             known: Hold | None = kept() if kept else None
             if known:  # `recursive`: the same hold once more
-                _losses.remove(number)
+                losses.remove(number)
                 known._levels.append(level)
                 return known
             hold = Hold(self, level, loss, keys, on_lost)
             if kept:  # forgotten, and locked again by its thread
                 hold._levels += kept.levels[1:]
-            self._holds[at] = _Kept(hold, number)
+            self._holds[at] = Kept(hold, number)
             if kept:
                 kept.drop()
             return hold
 
-    def _undo(self, pointer: Any, level: _Level) -> None:
+    def _undo(self, pointer: Any, level: Level) -> None:
         """An exception came before the caller has the hold."""
         lib.redlock_unlock(pointer, 0)
         kept = self._holds.get(address(pointer))
