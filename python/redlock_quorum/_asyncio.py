@@ -447,6 +447,11 @@ class AsyncHold(HoldBase):
                 self._lease.engine.post(self._lease.abandon)
 
 
+def _without(held: Held, hold: AsyncHold | None) -> Held:
+    """A function, as Python 3.12 may let an exception in an inlined comprehension pass a `try`."""
+    return [entry for entry in held if entry[1] is not hold]
+
+
 class AsyncLock(LockBase):
     """A lock on one key or several keys, for the tasks of asyncio.
 
@@ -550,7 +555,7 @@ class AsyncLock(LockBase):
             if not hold:
                 report_unknown_exit("task", error)
                 return
-            self._entered = [entry for entry in self._entered if entry[1] is not hold]
+            self._entered = _without(self._entered, hold)
             await hold._leave(error)
         except BaseException:
             self._abandon(hold or self._ending())
@@ -563,7 +568,7 @@ class AsyncLock(LockBase):
 
     def _abandon(self, hold: AsyncHold | None) -> None:
         """After an exception, at the begin or the end of an `async with`."""
-        self._entered = [entry for entry in self._entered if entry[1] is not hold]
+        self._entered = _without(self._entered, hold)
         if hold:
             hold._abandon()
 
@@ -575,7 +580,7 @@ class AsyncLock(LockBase):
             (hold for owner, hold in latest if not owner or owner.done()), None)
 
     def _note_release(self, hold: AsyncHold) -> None:
-        self._held = [entry for entry in self._held if entry[1] is not hold]
+        self._held = _without(self._held, hold)
 
     def _native(self, wait_ms: int) -> Any:
         if self._options.release_on_close:
