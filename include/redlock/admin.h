@@ -34,7 +34,10 @@ typedef enum redlock_admission {
      * Waits until all nodes vote. A node without a marker gets a member index that no other
      * node has. If a majority lost its memory, the remaining nodes attest their own
      * markers: make sure that no server that was a node before still runs elsewhere.
-     * Results: UNREACHED, UNADMITTED, WRONG_DEPLOYMENT.
+     * `node` is a set, bit i for node i: what these nodes have lost never comes back. Where
+     * markers promise DURABLE, only these get an index without a marker.
+     * Results: UNREACHED, UNADMITTED, WRONG_DEPLOYMENT, MEMBER_INACTIVE (`node` is empty,
+     * and not in the set; or a promise is to be set, and `node` does not vote).
      */
     REDLOCK_ADMIT_WAIT,
     /*
@@ -45,7 +48,25 @@ typedef enum redlock_admission {
      * Results: NOT_EMPTY, UNREACHED, UNADMITTED, MEMBER_INACTIVE.
      */
     REDLOCK_ADMIT_REPLACE,
+    /*
+     * Another server has the place of each node of this client: none of them votes again,
+     * whatever list of nodes a client has. Until its key "!marker" is deleted, no admission
+     * takes such a node.
+     * Results: UNREACHED, UNADMITTED (a node has no marker).
+     */
+    REDLOCK_ADMIT_RETIRE,
 } redlock_admission;
+
+/*
+ * What the operator promises of all nodes (docs/safety.md, Promises). The markers store it.
+ * OR them into `how` of redlock_admit(), with NEW, AT_ONCE or WAIT. WAIT without any leaves
+ * the promises as they are; with some it sets just these, if all nodes vote.
+ */
+enum {
+    REDLOCK_PROMISE_NONE = 0x100,    /* WAIT: takes all of them back */
+    REDLOCK_PROMISE_DURABLE = 0x200, /* a node loses nothing by a restart */
+    REDLOCK_PROMISE_SOLE = 0x400,    /* of each member index one server at most is alive */
+};
 
 typedef struct redlock_admitted {
     redlock_code code; /* OK: all nodes vote */
@@ -58,14 +79,22 @@ typedef void redlock_admit_fn(redlock_client *client, const redlock_admitted *re
 
 /*
  * Begins when the client has tried every node. Calls back when all nodes vote, or when the
- * admission is not possible. Only one admission runs at a time. Only REPLACE uses `node`.
- * All modes except WAIT need the permission to SCAN.
+ * admission is not possible. Only one admission runs at a time. `how`: a redlock_admission,
+ * and promises. Only REPLACE and WAIT use `node`. NEW, AT_ONCE and REPLACE need the
+ * permission to SCAN.
  * Results: OK, DENIED (SCAN or the marker is refused), NO_MEMORY, CANCELLED (the client was
  * freed), and those of the mode.
- * Errors: BUSY, BAD_OPTION (no such mode or node), NO_MEMORY, FORKED, CLOSED.
+ * Errors: BUSY, BAD_OPTION (no such mode, promise or node), NO_MEMORY, FORKED, CLOSED.
  */
-REDLOCK_API redlock_code redlock_admit(redlock_client *client, redlock_admission how,
-                                       size_t node, redlock_admit_fn *callback, void *arg);
+REDLOCK_API redlock_code redlock_admit(redlock_client *client, unsigned how, size_t node,
+                                       redlock_admit_fn *callback, void *arg);
+
+/*
+ * The client watches the markers of its nodes from now on, as one that holds fenced locks
+ * does: nodes that lost their vote get it back, as far as no operator is needed.
+ * Errors: FORKED, CLOSED.
+ */
+REDLOCK_API redlock_code redlock_client_watch_members(redlock_client *client);
 
 /*
  * Like redlock_client_explain(), shows whether each node may vote on fenced locks. If it

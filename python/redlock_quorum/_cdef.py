@@ -462,14 +462,21 @@ typedef enum redlock_admission {
     REDLOCK_ADMIT_AT_ONCE,
     REDLOCK_ADMIT_WAIT,
     REDLOCK_ADMIT_REPLACE,
+    REDLOCK_ADMIT_RETIRE,
 } redlock_admission;
+enum {
+    REDLOCK_PROMISE_NONE = 0x100,
+    REDLOCK_PROMISE_DURABLE = 0x200,
+    REDLOCK_PROMISE_SOLE = 0x400,
+};
 typedef struct redlock_admitted {
     redlock_code code;
     int node;
     const char *text;
 } redlock_admitted;
 typedef void redlock_admit_fn(redlock_client *client, const redlock_admitted *result, void *arg);
-redlock_code redlock_admit(redlock_client *client, redlock_admission how, size_t node, redlock_admit_fn *callback, void *arg);
+redlock_code redlock_admit(redlock_client *client, unsigned how, size_t node, redlock_admit_fn *callback, void *arg);
+redlock_code redlock_client_watch_members(redlock_client *client);
 size_t redlock_client_members_sized(const redlock_client *client, redlock_node *nodes, size_t room, size_t size);
 typedef struct redlock_inspection {
     redlock_code code;

@@ -19,8 +19,7 @@ static const char page[] =
 
 struct admit {
     struct rl_task task;
-    redlock_admission how;
-    unsigned newcomer;
+    struct rl_admission_request request;
     bool begun;
     rl_node_set scanning; /* nodes whose keys are not completely scanned yet */
     rl_time deadline;
@@ -70,12 +69,15 @@ static void admit_refuse(struct admit *admit, enum rl_admission_error refusal,
         [RL_ADMISSION_UNADMITTED] = REDLOCK_UNADMITTED,
         [RL_ADMISSION_MEMBER_INACTIVE] = REDLOCK_MEMBER_INACTIVE,
         [RL_ADMISSION_WRONG_DEPLOYMENT] = REDLOCK_WRONG_DEPLOYMENT,
+        [RL_ADMISSION_EMPTY] = REDLOCK_MEMBER_INACTIVE,
     };
     const redlock_client *client = rl_client_of(&admit->task);
     enum rl_fault fault = RL_FAULT_NONE;
     if (node < client->nodes.n)
         fault = rl_members_fault(&client->members, node);
     const char *text = refusal == RL_ADMISSION_NOT_EMPTY ? "it has a marker"
+                       : refusal == RL_ADMISSION_EMPTY
+                           ? "it lost its data, and the markers promise that no node does"
                        : fault != RL_FAULT_NONE
                            ? rl_node_text(&client->nodes.node[node], fault)
                            : "";
@@ -86,17 +88,18 @@ static void admit_refuse(struct admit *admit, enum rl_admission_error refusal,
 _Static_assert((int)REDLOCK_ADMIT_NEW == RL_ADMIT_NEW &&
                    (int)REDLOCK_ADMIT_AT_ONCE == RL_ADMIT_AT_ONCE &&
                    (int)REDLOCK_ADMIT_WAIT == RL_ADMIT_WAIT &&
-                   (int)REDLOCK_ADMIT_REPLACE == RL_ADMIT_REPLACE,
+                   (int)REDLOCK_ADMIT_REPLACE == RL_ADMIT_REPLACE &&
+                   (int)REDLOCK_ADMIT_RETIRE == RL_ADMIT_RETIRE,
                "in the same order");
 
 static void admit_begin(struct admit *admit)
 {
     redlock_client *client = rl_client_of(&admit->task);
-    unsigned node = admit->newcomer;
-    int64_t max_ttl_ms = client->options.max_ttl_ms ? client->options.max_ttl_ms
-                                                    : REDLOCK_QUARANTINE_FLOOR_MS;
-    enum rl_admission_error refusal = rl_members_admit(
-        &client->members, (enum rl_admission_mode)admit->how, &node, max_ttl_ms);
+    unsigned node = client->nodes.n;
+    admit->request.max_ttl_ms = client->options.max_ttl_ms ? client->options.max_ttl_ms
+                                                           : REDLOCK_QUARANTINE_FLOOR_MS;
+    enum rl_admission_error refusal =
+        rl_members_admit(&client->members, &admit->request, &node);
     if (refusal != RL_ADMISSION_OK) {
         admit_refuse(admit, refusal, node);
         return;
@@ -106,7 +109,7 @@ static void admit_begin(struct admit *admit)
 
 static bool is_new(const struct admit *admit)
 {
-    return admit->how == REDLOCK_ADMIT_NEW || admit->how == REDLOCK_ADMIT_AT_ONCE;
+    return admit->request.mode == RL_ADMIT_NEW || admit->request.mode == RL_ADMIT_AT_ONCE;
 }
 
 static void scan_all(struct admit *admit, rl_node_set nodes)
@@ -139,9 +142,10 @@ static void scan_for_keys(struct admit *admit)
 static bool newcomer_may_have_keys(const struct admit *admit)
 {
     const redlock_client *client = rl_client_of(&admit->task);
-    return admit->how == REDLOCK_ADMIT_REPLACE &&
-           client->nodes.awake & rl_bit(admit->newcomer) &&
-           client->members.membership.member[admit->newcomer].state == RL_MEMBER_UNMARKED;
+    unsigned newcomer = admit->request.newcomer;
+    return admit->request.mode == RL_ADMIT_REPLACE &&
+           client->nodes.awake & rl_bit(newcomer) &&
+           client->members.membership.member[newcomer].state == RL_MEMBER_UNMARKED;
 }
 
 /* A node that refuses the commands to its marker; n: none. */
@@ -162,9 +166,9 @@ static unsigned find_other_replaced(struct admit *admit)
     const redlock_client *client = rl_client_of(&admit->task);
     const struct rl_member *member = client->members.membership.member;
     unsigned i = 0, n = client->nodes.n;
-    while (i < n && (i == admit->newcomer || member[i].state != RL_MEMBER_REPLACED))
+    while (i < n && (i == admit->request.newcomer || member[i].state != RL_MEMBER_REPLACED))
         i++;
-    if (i == n || admit->how != REDLOCK_ADMIT_REPLACE)
+    if (i == n || admit->request.mode != RL_ADMIT_REPLACE)
         admit->vacant_at = RL_NEVER;
     else
         admit->vacant_at = rl_min(admit->vacant_at, client->loop.now);
@@ -182,7 +186,7 @@ static void go_on(struct admit *admit)
             admit_finish(admit, REDLOCK_NOT_EMPTY, REDLOCK_NO_NODE,
                          "another admits these nodes at the same time");
         else
-            admit_finish(admit, REDLOCK_NOT_EMPTY, (int)admit->newcomer,
+            admit_finish(admit, REDLOCK_NOT_EMPTY, admit->request.newcomer,
                          "another server got its member index meanwhile");
         break;
     case RL_ADMISSION_RUNNING:
@@ -212,7 +216,7 @@ static void admit_tick(struct rl_task *task)
         if (is_new(admit))
             scan_for_keys(admit);
         else if (newcomer_may_have_keys(admit))
-            scan_all(admit, rl_bit(admit->newcomer));
+            scan_all(admit, rl_bit(admit->request.newcomer));
         else
             admit_begin(admit);
         return;
@@ -276,23 +280,48 @@ static const struct rl_task_class admit_class = {
     .destroy = rl_task_free,
 };
 
-static redlock_code admit_make(redlock_client *client, redlock_admission how, size_t node,
+#define PROMISES (REDLOCK_PROMISE_NONE | REDLOCK_PROMISE_DURABLE | REDLOCK_PROMISE_SOLE)
+
+static redlock_code read_request(const redlock_client *client, unsigned how, size_t node,
+                                 struct rl_admission_request *ret_request)
+{
+    unsigned promises = how & PROMISES, mode = how & ~(unsigned)PROMISES;
+    bool takes_some = mode <= REDLOCK_ADMIT_WAIT, none = promises & REDLOCK_PROMISE_NONE;
+    redlock_code code =
+        rl_check_range("how", mode, REDLOCK_ADMIT_NEW, REDLOCK_ADMIT_RETIRE);
+    if (code == REDLOCK_OK && mode == REDLOCK_ADMIT_REPLACE)
+        code = rl_check_range("node", (int64_t)node, 0, client->nodes.n - 1);
+    if (code != REDLOCK_OK)
+        return code;
+    if ((promises && !takes_some) || (none && promises != REDLOCK_PROMISE_NONE))
+        return rl_fail_field(
+            REDLOCK_BAD_OPTION, REDLOCK_REASON_NONE, "how",
+            "how: promises need NEW, AT_ONCE or WAIT, and NONE is no other");
+    *ret_request = (struct rl_admission_request){
+        .mode = (enum rl_admission_mode)mode,
+        .newcomer = mode == REDLOCK_ADMIT_REPLACE ? (uint8_t)node : 0,
+        .sets_promises = mode == REDLOCK_ADMIT_WAIT && promises,
+        .promises = (promises & REDLOCK_PROMISE_DURABLE ? RL_PROMISE_DURABLE : 0) |
+                    (promises & REDLOCK_PROMISE_SOLE ? RL_PROMISE_SOLE : 0),
+        .forgotten = mode == REDLOCK_ADMIT_WAIT ? (rl_node_set)node : 0,
+    };
+    return REDLOCK_OK;
+}
+
+static redlock_code admit_make(redlock_client *client, unsigned how, size_t node,
                                redlock_admit_fn *callback, void *arg)
 {
+    struct rl_admission_request request;
     if (client->admit)
         return rl_fail(REDLOCK_BUSY, REDLOCK_REASON_RUNNING,
                        "another admission of this client is running");
-    redlock_code code =
-        rl_check_range("how", how, REDLOCK_ADMIT_NEW, REDLOCK_ADMIT_REPLACE);
-    if (code == REDLOCK_OK && how == REDLOCK_ADMIT_REPLACE)
-        code = rl_check_range("node", (int64_t)node, 0, client->nodes.n - 1);
+    redlock_code code = read_request(client, how, node, &request);
     if (code != REDLOCK_OK)
         return code;
     struct admit *admit = rl_task_new(sizeof(*admit), &client->loop, &admit_class);
     if (!admit)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);
-    admit->how = how;
-    admit->newcomer = (unsigned)node;
+    admit->request = request;
     admit->vacant_at = RL_NEVER;
     admit->callback = callback;
     admit->arg = arg;
@@ -304,7 +333,17 @@ static redlock_code admit_make(redlock_client *client, redlock_admission how, si
     return REDLOCK_OK;
 }
 
-redlock_code redlock_admit(redlock_client *client, redlock_admission how, size_t node,
+redlock_code redlock_client_watch_members(redlock_client *client)
+{
+    redlock_code code = rl_client_call(client);
+    if (code != REDLOCK_OK)
+        return code;
+    rl_members_enable(&client->members);
+    rl_loop_return(&client->loop);
+    return REDLOCK_OK;
+}
+
+redlock_code redlock_admit(redlock_client *client, unsigned how, size_t node,
                            redlock_admit_fn *callback, void *arg)
 {
     redlock_code code = rl_client_call(client);

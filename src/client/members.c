@@ -236,8 +236,8 @@ static void on_greeted(void *arg, unsigned node, const struct rl_identity *ident
     struct rl_word marker = {identity->marker, identity->marker_len};
     members->refusal[node] = RL_FAULT_NONE;
     learn_time(members, node, members->nodes->node[node].link.greeted_at, identity->time);
-    rl_membership_greeted(&members->membership, node, &identity->process, marker,
-                          members->task.loop->now);
+    rl_membership_greeted(&members->membership, node, &identity->process,
+                          identity->keeps_data, marker, members->task.loop->now);
     act(members);
 }
 
@@ -334,15 +334,25 @@ bool rl_members_allow_ttl(const struct rl_members *members, rl_time ttl)
     return !roster->deployment || ttl <= roster->max_ttl_ms * RL_MS;
 }
 
+/* (safety.md, Durable nodes) */
+bool rl_members_keeps_data(const struct rl_members *members, unsigned node)
+{
+    const struct rl_member *member = &members->membership.member[node];
+    if (member->greeted)
+        return member->kept;
+    return members->nodes->node[node].link.fault == RL_FAULT_LOADING &&
+           rl_membership_promises(&members->membership, node) & RL_PROMISE_DURABLE;
+}
+
 enum rl_admission_error rl_members_admit(struct rl_members *members,
-                                         enum rl_admission_mode how, unsigned *node,
-                                         int64_t max_ttl_ms)
+                                         const struct rl_admission_request *request,
+                                         unsigned *ret_node)
 {
     uint64_t random = 0;
     if (!rl_system_random(&random, sizeof(random), true))
         return RL_ADMISSION_UNREACHED;
     enum rl_admission_error refusal = rl_admission_begin(
-        &members->membership, how, node, max_ttl_ms, random, members->task.loop->now);
+        &members->membership, request, ret_node, random, members->task.loop->now);
     act(members);
     return refusal;
 }

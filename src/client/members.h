@@ -44,13 +44,17 @@ void rl_members_check_answer(struct rl_members *members, unsigned node,
 /* Why a node has no vote on fenced locks. */
 enum rl_fault rl_members_fault(const struct rl_members *members, unsigned node);
 
+/* The node restarted, and still has what it stored before: the operator promised that, and
+   its last greeting does not refute it. */
+bool rl_members_keeps_data(const struct rl_members *members, unsigned node);
+
 /* False: `ttl` exceeds the deployment's longest TTL. True also if that is not known yet. */
 bool rl_members_allow_ttl(const struct rl_members *members, rl_time ttl);
 
 /* Starts what an operator requested; see admission.h. */
 enum rl_admission_error rl_members_admit(struct rl_members *members,
-                                         enum rl_admission_mode how, unsigned *node,
-                                         int64_t max_ttl_ms);
+                                         const struct rl_admission_request *request,
+                                         unsigned *ret_node);
 
 /* True for keys that end in a reserved suffix: the marker, a key's fence or its queue. */
 bool rl_members_is_reserved_key(const char *key, size_t len);

@@ -43,6 +43,7 @@ struct rl_identity {
     bool is_master;
     bool is_cluster;
     bool is_loading;
+    bool keeps_data;      /* append-only file, last write ok, and no earlier history */
     bool is_duplicate;    /* another node of this client has the same run_id */
     enum rl_fault denied; /* the error reply to the greeting, if any */
     struct rl_process process;

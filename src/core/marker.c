@@ -48,6 +48,19 @@ void rl_marker_nonce(uint64_t nonce, char text[RL_NONCE])
 }
 
 static const char active[] = "sound", quarantined[] = "barred";
+static const char no_promise = '-', retired = 'R';
+
+static void put_promises(struct writer *writer, const struct rl_marker *marker)
+{
+    char *begin = writer->at;
+    if (marker->retired)
+        *writer->at++ = retired;
+    for (char letter = 'a'; letter <= 'z'; letter++)
+        if (marker->promises & RL_PROMISE(letter))
+            *writer->at++ = letter;
+    if (writer->at == begin)
+        *writer->at++ = no_promise;
+}
 
 size_t rl_marker_write(const struct rl_marker *marker, char text[RL_MARKER_MAX])
 {
@@ -65,6 +78,8 @@ size_t rl_marker_write(const struct rl_marker *marker, char text[RL_MARKER_MAX])
     put_id(&writer, roster->deployment);
     put_space(&writer);
     marker_put_number(&writer, (uint64_t)roster->max_ttl_ms);
+    put_space(&writer);
+    put_promises(&writer, marker);
     put_space(&writer);
     put_text(&writer, marker->process.run_id, RL_RUN_ID);
     put_space(&writer);
@@ -158,6 +173,16 @@ static void take_state(struct reader *reader, struct rl_marker *marker)
         reader->bad = true;
 }
 
+/* Their order is checked by is_canonical(). A capital letter is bad, `retired` too. */
+static void take_promises(struct reader *reader, struct rl_marker *marker)
+{
+    bool none = reader->at < reader->end && *reader->at == no_promise;
+    if (none)
+        reader->at++;
+    while (!none && reader->at < reader->end && *reader->at >= 'a' && *reader->at <= 'z')
+        marker->promises |= RL_PROMISE(*reader->at++);
+}
+
 static void take_members(struct reader *reader, struct rl_roster *roster)
 {
     while (reader->at < reader->end && !reader->bad && roster->n < RL_NODES_MAX) {
@@ -191,6 +216,8 @@ bool rl_marker_read(struct rl_word text, struct rl_marker *ret_marker)
     marker.roster.deployment = take_id(&reader);
     take_char(&reader, ' ');
     marker.roster.max_ttl_ms = (int64_t)take_number(&reader, INT64_MAX / RL_SECOND);
+    take_char(&reader, ' ');
+    take_promises(&reader, &marker);
     take_char(&reader, ' ');
     take_run_id(&reader, marker.process.run_id);
     take_char(&reader, ' ');

@@ -1,7 +1,7 @@
 /*
  * The marker: a key on each node of a fenced lock that never expires. It stores the
- * deployment, the node's member index, the process that it was written for, and for each
- * member index the incarnation that is entitled to vote.
+ * deployment, the node's member index, the operator's promises, the process that it was
+ * written for, and for each member index the incarnation that is entitled to vote.
  *
  * The incarnations of a member index are ordered. Rosters merge index by index: the newer
  * incarnation wins. A client that reads two rosters therefore has the information of both,
@@ -31,6 +31,17 @@ struct rl_roster {
     struct rl_incarnation member[RL_NODES_MAX];
 };
 
+/*
+ * Promises of the operator, one bit for each small letter (safety.md, Promises). A letter
+ * that this release does not know is kept and has no effect. A marker with a capital letter
+ * is no valid marker for it: a later release may restrict a node by one.
+ */
+#define RL_PROMISE(letter) (1u << ((letter) - 'a'))
+#define RL_PROMISE_DURABLE RL_PROMISE('d') /* the node loses nothing */
+#define RL_PROMISE_SOLE    RL_PROMISE('s') /* one server of a member index is alive */
+#define RL_PROMISES        (RL_PROMISE_DURABLE | RL_PROMISE_SOLE)
+#define RL_PROMISE_LETTERS 26
+
 /* The process of a server, and the history of its data. */
 struct rl_process {
     char run_id[RL_RUN_ID + 1];
@@ -40,13 +51,18 @@ struct rl_process {
 struct rl_marker {
     uint64_t nonce; /* random, new with each write */
     bool active;    /* false: it is quarantined and does not vote */
+    bool retired;   /* only written: another server has its place, and it never votes */
     uint8_t index;
+    uint32_t promises;
     struct rl_process process;
     struct rl_roster roster;
 };
 
-/* nonce, state, index, deployment, max_ttl, two ids, one incarnation per member */
-#define RL_MARKER_MAX (17 + 7 + 3 + 17 + 20 + 2 * (RL_RUN_ID + 1) + RL_NODES_MAX * 28)
+/* nonce, state, index, deployment, max_ttl, promises, two ids, one incarnation per member
+ */
+#define RL_MARKER_MAX                                                                      \
+    (17 + 7 + 3 + 17 + 20 + RL_PROMISE_LETTERS + 1 + 2 * (RL_RUN_ID + 1) +                 \
+     RL_NODES_MAX * 28)
 
 /* Returns the length; writes no terminating NUL. */
 size_t rl_marker_write(const struct rl_marker *marker, char text[RL_MARKER_MAX]);

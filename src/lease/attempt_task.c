@@ -136,7 +136,10 @@ void rl_attempt_event(struct rl_task *task, enum rl_task_event event, unsigned n
 {
     struct rl_attempt *attempt = attempt_of(task);
     bool ready = event == RL_TASK_READY && attempt->lease.state == RL_LEASE_CLEANUP;
-    if (!ready && event != RL_TASK_RESTARTED)
+    bool forgot = event == RL_TASK_RESTARTED &&
+                  !(attempt->config->kind->is_fenced &&
+                    rl_members_keeps_data(&rl_client_of(task)->members, node));
+    if (!ready && !forgot)
         return;
     struct rl_lease_event change = {
         .type = ready ? RL_EVENT_READY : RL_EVENT_RESTARTED,

@@ -96,6 +96,8 @@ static void read_section(struct rl_greeting *greeting, enum rl_greeting_step ste
         if (replid.len == RL_RUN_ID)
             memcpy(identity->process.replid, replid.text, RL_RUN_ID);
         identity->is_master = rl_info_is(rl_info_field(reply, "role"), "master");
+        /* A promoted replica has the master_replid of its master as a second one. */
+        identity->keeps_data = rl_info_is(rl_info_field(reply, "second_repl_offset"), "-1");
         break;
     }
     case RL_GREET_CLUSTER:
@@ -104,6 +106,9 @@ static void read_section(struct rl_greeting *greeting, enum rl_greeting_step ste
     case RL_GREET_PERSISTENCE:
         identity->is_loading = rl_info_is(rl_info_field(reply, "loading"), "1") ||
                                rl_info_is(rl_info_field(reply, "async_loading"), "1");
+        identity->keeps_data &=
+            rl_info_is(rl_info_field(reply, "aof_enabled"), "1") &&
+            rl_info_is(rl_info_field(reply, "aof_last_write_status"), "ok");
         break;
     case RL_GREET_NAME: break;
     case RL_GREET_MARKER:

@@ -66,8 +66,8 @@ class Server(lab.Server):
         """Its marker is active, and of this process."""
         try:
             marker = (self.call("GET", MARKER, timeout=1) or "").split()
-            self.voted = (len(marker) > 5 and marker[1] == "sound" and
-                          marker[5] in self.call("INFO", "server", timeout=1))
+            self.voted = (len(marker) > 6 and marker[1] == "sound" and
+                          marker[6] in self.call("INFO", "server", timeout=1))
         except (OSError, lab.RedisError):
             return False
         return self.voted

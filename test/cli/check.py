@@ -440,10 +440,10 @@ def _():
 def _():
     with marked() as quorum:
         whole = quorum[2].call("GET", "!marker")
-        change(quorum[2], 5, "a" * 40)
+        change(quorum[2], 6, "a" * 40)
         each(quorum, "other_process", "^its run_id changed$")
         quorum[2].call("SET", "!marker", whole)
-        change(quorum[2], 6, "a" * 40)
+        change(quorum[2], 7, "a" * 40)
         each(quorum, "other_process", "^its master_replid changed$")
         change(quorum[2], 3, "a" * 16)
         each(quorum, "other_deployment", "^deployment a{16}; most nodes belong to [0-9a-f]{16}$")

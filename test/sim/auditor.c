@@ -33,7 +33,7 @@ static void vary(struct redis_config *config)
     config->fsync = pick(fsyncs, 3);
     config->no_fsync_on_rewrite = pick(answers, 4);
     config->debug_command = pick(answers, 4);
-    config->has_aof = prng_below(&prng, 2);
+    config->has_aof |= prng_below(&prng, 2); /* durable nodes have one */
     config->replicas = prng_below(&prng, 3);
 }
 

@@ -24,7 +24,7 @@ static void forget(struct server *server, bool all)
     if (all) {
         server->history++;
         node_draw_id(server->node.redis->config.replid);
-        keyspace_clear(keyspace);
+        server_empty(server);
     } else {
         keyspace_copy(keyspace, &server->saved);
     }
@@ -35,7 +35,7 @@ static void forget(struct server *server, bool all)
 void fault_restart(struct server *server, bool forgets)
 {
     int64_t span = draw_span(VIRTUAL_MS, world.plan.ttl_max);
-    bool all = draw_once_in(2);
+    bool all = draw_once_in(2) || world.plan.promises & RL_PROMISE_DURABLE;
     if (server->node.state == NODE_DOWN)
         return;
     TRACE("server %u restarts%s, and is away for %lld ms", server->index + 1,
@@ -154,6 +154,7 @@ static void copy(struct server *to, const struct server *from)
     keyspace_copy(keyspace, draw_once_in(2) ? &from->node.redis->keyspace : &from->saved);
     redis_forget_scripts(to->node.redis);
     keyspace_copy(&to->saved, keyspace);
+    to->node.redis->config.was_promoted = true;
     oracle_copied(to);
 }
 
@@ -172,7 +173,9 @@ void fault_swap(unsigned node)
         return;
     TRACE("at the address of node %u there is server %u now", node + 1, new->index + 1);
     network.address[host].server = new->index + 1;
-    if (world.plan.slow && (world.plan.kind == KIND_MEMBERS || draw_once_in(2)))
+    if (world.plan.promises & RL_PROMISE_SOLE)
+        server_bury(old);
+    else if (world.plan.slow && (world.plan.kind == KIND_MEMBERS || draw_once_in(2)))
         split(node);
 }
 
@@ -428,6 +431,7 @@ static void follow(struct server *server)
     keyspace_copy(&server->node.redis->keyspace, &server->saved);
     server->history++;
     node_draw_id(server->node.redis->config.replid);
+    server->node.redis->config.was_promoted = true;
     if (draw_once_in(2)) {
         node_hang_up(&server->node);
     } else {

@@ -14,7 +14,8 @@ import recipe
 TABLE = pathlib.Path(__file__).with_name("mutations.toml")
 ORACLE = pathlib.Path(__file__).with_name("oracle.h")
 RULES = [*range(1, 9), "clock", "validity", "callbacks", "reports", "liveness", "memory", "fence",
-         "marker", "turns", "sets", "redisson", "shared", "slots", "terms", "records"]
+         "marker", "promises", "turns", "sets", "redisson", "shared", "slots", "terms",
+         "records"]
 FIELDS = {"rule", "name", "rare", "in", "change", "breaks"}
 
 

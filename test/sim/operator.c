@@ -31,11 +31,8 @@ static unsigned count_fit(void)
     unsigned n = world.plan.n;
     for (unsigned i = 0; i < n; i++) {
         const struct server *server = world_server_behind(world.address[i]);
-        struct rl_process process;
-        server_describe(server, &process);
         marker[i] = server_marker(server);
-        if (marker[i] && marker[i]->active &&
-            rl_process_equal(&marker[i]->process, &process))
+        if (server_is_marked(server) && marker[i]->active)
             fit |= rl_bit(i);
     }
     unsigned count = 0;
@@ -53,10 +50,23 @@ static unsigned count_fit(void)
     return count;
 }
 
+/* No client configured now meets these: a recovery leaves them out. */
+static void bury_others(void)
+{
+    rl_node_set used = 0;
+    for (unsigned i = 0; i < world.plan.n; i++)
+        used |= rl_bit(world_server_behind(world.address[i])->index);
+    for (unsigned s = 0; s < SERVERS_MAX; s++)
+        if (!(used & rl_bit(s)) && world.server[s].was_active)
+            server_bury(&world.server[s]);
+}
+
 void operator_recovers(void)
 {
-    if (!operator_client()->is_alive && count_fit() < world.plan.q)
-        begin(REDLOCK_ADMIT_WAIT);
+    if (operator_client()->is_alive || count_fit() >= world.plan.q)
+        return;
+    bury_others();
+    begin(REDLOCK_ADMIT_WAIT);
 }
 
 static void on_comes(void *arg)
@@ -80,6 +90,8 @@ void operator_replaces(unsigned node)
     TRACE("node %u is to be server %u", node + 1, fresh->index + 1);
     world.address[node] = fresh->index + 1;
     client->newcomer = node;
+    if (world.plan.promises & RL_PROMISE_SOLE)
+        bury_others();
     begin(REDLOCK_ADMIT_REPLACE);
 }
 
@@ -94,7 +106,7 @@ static void empty(unsigned node)
     struct server *server = world_server_behind(world.address[node]);
     struct keyspace before = server_copy(server);
     TRACE("server %u is emptied by hand", server->index + 1);
-    keyspace_clear(&server->node.redis->keyspace);
+    server_empty(server);
     server_forgot(server, &before, false);
     keyspace_free(&before);
 }
@@ -145,6 +157,16 @@ static bool has_been_active(void)
     return false;
 }
 
+static unsigned how_of(const struct client *client)
+{
+    unsigned promises =
+        (world.plan.promises & RL_PROMISE_DURABLE ? REDLOCK_PROMISE_DURABLE : 0) |
+        (world.plan.promises & RL_PROMISE_SOLE ? REDLOCK_PROMISE_SOLE : 0);
+    bool founds = client->admission == REDLOCK_ADMIT_NEW ||
+                  client->admission == REDLOCK_ADMIT_AT_ONCE;
+    return client->admission | (founds ? promises : 0);
+}
+
 static void admit(void *arg)
 {
     struct client *client = arg;
@@ -153,8 +175,11 @@ static void admit(void *arg)
     if (client->admission == REDLOCK_ADMIT_NEW ||
         client->admission == REDLOCK_ADMIT_AT_ONCE)
         auditor_founds();
-    redlock_code code = redlock_admit(client->handle, client->admission, client->newcomer,
-                                      on_admitted, client);
+    /* What the nodes have lost is gone for good. */
+    size_t node =
+        client->admission == REDLOCK_ADMIT_WAIT ? rl_all(world.plan.n) : client->newcomer;
+    redlock_code code =
+        redlock_admit(client->handle, how_of(client), node, on_admitted, client);
     client->is_admitting = code == REDLOCK_OK;
     if (code != REDLOCK_OK && code != REDLOCK_NO_MEMORY)
         oracle_accuse(INVARIANT_TOLD, "the operator: %s", redlock_last_error()->text);

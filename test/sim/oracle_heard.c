@@ -64,6 +64,26 @@ static void forget_all(const struct client *client, unsigned node)
     }
 }
 
+/* A durable node that restarted, with the marker that the client knows. */
+static bool keeps_data(const struct acquainted *node, const struct command *command)
+{
+    const struct seal *now = &command->seal, *then = &node->seal;
+    return world.plan.promises & RL_PROMISE_DURABLE &&
+           !world.server[command->server].node.redis->config.was_promoted &&
+           now->generation > 0 && now->generation == then->generation &&
+           now->id == then->id;
+}
+
+/* The client may find another marker there a moment later. */
+static void doubt_all(const struct client *client, unsigned node)
+{
+    for (size_t i = 0; i < claims_count(); i++) {
+        struct claim *claim = claim_at(i);
+        if (claim->user && claim->user->client == client)
+            claim->missing |= rl_bit(node);
+    }
+}
+
 /* The node that was known first counts; where that is in doubt, either may. */
 static bool is_duplicate(const struct client *client, const struct command *command)
 {
@@ -92,7 +112,10 @@ static void hear_process(struct client *client, const struct command *command)
         node->told_process != command->process || node->told_server != command->server;
     if (node->process != 0 && another && !world.plan.durable) {
         node->quarantined_until = client->process.entered + plan_known_ttl(&world.plan);
-        node->has_forgotten = true;
+        if (keeps_data(node, command))
+            doubt_all(client, command->node);
+        else
+            node->has_forgotten = true;
     }
     node->told_process = command->process;
     node->told_server = command->server;
@@ -111,7 +134,11 @@ static void hear_greeting(struct client *client, const struct command *command)
                     !command->is_loading && !node->is_duplicate;
     node->barred_until = accepted ? node->quarantined_until : CLOCK_NEVER;
     node->refused_until = accepted ? 0 : CLOCK_NEVER;
-    if (node->has_forgotten && command->is_known)
+    /* What a durable node has is known when it has loaded its data. */
+    if (node->has_forgotten && command->is_loading &&
+        world.plan.promises & RL_PROMISE_DURABLE)
+        doubt_all(client, command->node);
+    else if (node->has_forgotten && command->is_known)
         forget_all(client, command->node);
     node->has_forgotten &=
         !accepted; /* until then a lease may come that does not know it */

@@ -40,10 +40,8 @@ static void note_registration(const struct rl_marker *newest)
     rl_node_set active = 0, all = 0;
     for (unsigned s = 0; s < SERVERS_MAX; s++) {
         const struct rl_marker *marker = server_marker(&world.server[s]);
-        struct rl_process process;
-        server_describe(&world.server[s], &process);
-        if (!marker || marker->roster.deployment != newest->roster.deployment ||
-            !rl_process_equal(&marker->process, &process) ||
+        if (!server_is_marked(&world.server[s]) ||
+            marker->roster.deployment != newest->roster.deployment ||
             rl_incarnation_is_newer(self, marker->roster.member[newest->index]))
             continue;
         all |= rl_bit(marker->index);
@@ -133,7 +131,7 @@ static void judge_lift(const struct client *client, unsigned node,
     bool at_once = client->admission == REDLOCK_ADMIT_AT_ONCE;
     if (is_operator(client) && at_once && rl_marker_self(wanted).generation == 1)
         return;
-    if (is_operator(client))
+    if (is_operator(client) || world.plan.promises & RL_PROMISE_SOLE)
         since = rl_min(since, registration->attested_at);
     since = rl_max(rl_max(since, client->node[node].greeted_at), seen);
     if (events_now() < since || events_now() - since < oracle_least_quarantine())

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/marker.h"
 #include "core/quorum.h"
 
 #define FENCED_DRIFT 1000 /* ppm */
@@ -54,8 +55,10 @@ static const enum fault disturbing[] = {
 
 bool plan_disturbs(const struct plan *plan)
 {
+    bool is_durable = plan->promises & RL_PROMISE_DURABLE;
     for (unsigned i = 0; i < COUNT(disturbing); i++)
-        if (plan->weight[disturbing[i]] > 0)
+        if (plan->weight[disturbing[i]] > 0 &&
+            !(is_durable && disturbing[i] == FAULT_RESTART))
             return true;
     return plan->unadmitted;
 }
@@ -265,6 +268,9 @@ void plan_draw(struct plan *plan, uint64_t seed)
     plan->fenced = changes || (may_be_fenced && draw_once_in(3));
     plan->elects = plan->fenced && plan->kind == KIND_SINGLE && seed % 8 == 4;
     plan->records = !plan->fenced && plan->kind == KIND_SINGLE && seed % 16 == 8;
+    if (plan->fenced)
+        plan->promises = (seed / 16 % 2 ? RL_PROMISE_DURABLE : 0) |
+                         (seed / 32 % 2 ? RL_PROMISE_SOLE : 0);
     if (plan->fenced) { /* the nodes' clocks must not part */
         plan->drift_ppm = FENCED_DRIFT;
         plan->recovers = changes && draw_once_in(2);

@@ -117,6 +117,7 @@ struct plan {
     bool recovers;        /* it has RECOVERY, AWAY and ABSENT, and users rest in between */
     bool durable;         /* the nodes are declared so: no quarantine */
     bool automatic;       /* their clients know no max_ttl_ms but from the TTLs they use */
+    uint32_t promises;    /* of the operator, in the first markers */
     bool duplicate;       /* two of the nodes are the same server */
     bool wild;            /* the clocks leave the bounds, by so much */
     int32_t beyond_ppm;

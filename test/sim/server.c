@@ -130,6 +130,16 @@ void server_describe(const struct server *server, struct rl_process *ret_process
     memcpy(ret_process->replid, config->replid, sizeof(ret_process->replid));
 }
 
+bool server_is_marked(const struct server *server)
+{
+    const struct rl_marker *marker = server_marker(server);
+    struct rl_process process;
+    server_describe(server, &process);
+    return marker && (rl_process_equal(&marker->process, &process) ||
+                      (marker->promises & RL_PROMISE_DURABLE &&
+                       !server->node.redis->config.was_promoted));
+}
+
 void server_mark(struct server *server, struct rl_marker *marker)
 {
     char text[RL_MARKER_MAX];
@@ -264,6 +274,23 @@ void server_restart(struct server *server, int64_t until)
         event_at(&server->resumes, until);
 }
 
+void server_bury(struct server *server)
+{
+    struct keyspace before = server_copy(server);
+    TRACE("server %u ends for good", server->index + 1);
+    server_restart(server, CLOCK_NEVER);
+    server_empty(server);
+    server_forgot(server, &before, true);
+    keyspace_free(&before);
+}
+
+void server_empty(struct server *server)
+{
+    keyspace_clear(&server->node.redis->keyspace);
+    keyspace_clear(&server->saved);
+    server->node.redis->config.was_promoted = false;
+}
+
 void server_forgot(struct server *server, const struct keyspace *before, bool restart)
 {
     server->memory++;
@@ -293,6 +320,7 @@ void server_begin(struct server *server, unsigned index)
     node_watch(&server->node, &node_class);
     server->node.redis->config.denies = denies;
     server->node.redis->config.arg = server;
+    server->node.redis->config.has_aof = world.plan.promises & RL_PROMISE_DURABLE;
     server->node.redis->keyspace.expires_early = draw_once_in(4);
     int64_t span = world.plan.fenced ? CLOCK_OFFSET_MAX : 1000000 * VIRTUAL_S;
     server->node.clock.value = WORLD_TIME_OF_DAY + events_now() + draw_between(0, span);

@@ -75,6 +75,9 @@ const struct rl_marker *server_marker(const struct server *server);
 
 uint64_t server_nonce(const struct server *server); /* 0: it has no marker */
 
+/* The server's marker counts in the process that it is now. */
+bool server_is_marked(const struct server *server);
+
 /* The server's marker becomes this, of its own process. */
 void server_mark(struct server *server, struct rl_marker *marker);
 
@@ -85,8 +88,14 @@ int64_t server_ms(const struct server *server); /* as it counts */
 
 void server_hang(struct server *server, int64_t until);
 
+/* The server ends for good. An operator who starts it again has emptied it. */
+void server_bury(struct server *server);
+
 /* The server ends, and is there again at `until` as another process. */
 void server_restart(struct server *server, int64_t until);
+
+/* It has no keys any more, nor what they were saved as. */
+void server_empty(struct server *server);
 
 /* The server lost something of `before`; `restart`: a watching client can know. */
 void server_forgot(struct server *server, const struct keyspace *before, bool restart);

@@ -25,7 +25,7 @@ static void on_fault(void *arg)
 /* The deployment was admitted before any client came. */
 static void found(unsigned first, unsigned servers)
 {
-    struct rl_marker marker = {.active = true};
+    struct rl_marker marker = {.active = true, .promises = world.plan.promises};
     struct rl_roster *roster = &marker.roster;
     roster->deployment = draw_bits() | 1;
     if (first == 0)

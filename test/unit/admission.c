@@ -5,7 +5,9 @@
 static enum rl_admission_error admit(struct agent *agent, enum rl_admission_mode how,
                                      unsigned *node)
 {
-    return rl_admission_begin(&agent->membership, how, node, FIXTURE_TTL, 12345,
+    const struct rl_admission_request request = {
+        .mode = how, .newcomer = (uint8_t)*node, .max_ttl_ms = FIXTURE_TTL};
+    return rl_admission_begin(&agent->membership, &request, node, 12345,
                               agent->stores->now);
 }
 
@@ -20,7 +22,7 @@ static void expect_refusal(struct agent *agent, enum rl_admission_mode how,
     cr_assert_eq(refusal, expected, "%d: %d, not %d", (int)how, (int)refusal,
                  (int)expected);
     cr_assert_eq(node, expected_node, "%u, not %u", node, expected_node);
-    cr_assert_eq(agent->membership.admission, before.admission);
+    cr_assert_eq(agent->membership.admission.mode, before.admission.mode);
     cr_assert_eq(agent->membership.active, before.active);
     cr_assert_eq(agent->membership.bootstrapping, before.bootstrapping);
     cr_assert_eq(agent->membership.roster.deployment, before.roster.deployment);
@@ -156,7 +158,6 @@ Test(admission, of_a_replacement_needs_an_empty_node_and_active_others)
     agent_init_greeted(&agent, &stores);
     unsigned node = 1;
     cr_assert_eq(admit(&agent, RL_ADMIT_REPLACE, &node), RL_ADMISSION_OK);
-    cr_assert_eq(node, 1);
     cr_assert(agent.membership.active);
 }
 

@@ -7,9 +7,10 @@
 static void found(struct agent *agent, enum rl_admission_mode how, uint64_t random)
 {
     unsigned node = agent->stores->n;
-    cr_assert_eq(rl_admission_begin(&agent->membership, how, &node, FIXTURE_TTL, random,
-                                    agent->stores->now),
-                 RL_ADMISSION_OK);
+    const struct rl_admission_request request = {.mode = how, .max_ttl_ms = FIXTURE_TTL};
+    cr_assert_eq(
+        rl_admission_begin(&agent->membership, &request, &node, random, agent->stores->now),
+        RL_ADMISSION_OK);
 }
 
 static void open_new(struct stores *stores, struct agent *agent, unsigned n,
@@ -108,9 +109,9 @@ Test(admission_new, is_completed_by_another_client_that_waits)
         for (unsigned i = 0; i < carried; i++)
             agent_do(&agent, i);
         agent_init_greeted(&other, &stores);
-        cr_assert_eq(
-            rl_admission_begin(&other.membership, RL_ADMIT_WAIT, &node, 0, 3, stores.now),
-            RL_ADMISSION_OK);
+        const struct rl_admission_request wait = {.mode = RL_ADMIT_WAIT};
+        cr_assert_eq(rl_admission_begin(&other.membership, &wait, &node, 3, stores.now),
+                     RL_ADMISSION_OK);
         agent_run(&other, rl_membership_quarantine(&other.membership) + RL_SECOND);
         cr_assert_eq(progress(&other), RL_ADMISSION_DONE, "%u", carried);
     }

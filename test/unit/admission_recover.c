@@ -6,10 +6,11 @@
 
 static void wait_for_all(struct agent *agent)
 {
+    const struct rl_admission_request request = {.mode = RL_ADMIT_WAIT};
     unsigned node = agent->stores->n;
-    cr_assert_eq(rl_admission_begin(&agent->membership, RL_ADMIT_WAIT, &node, 0, 1,
-                                    agent->stores->now),
-                 RL_ADMISSION_OK);
+    cr_assert_eq(
+        rl_admission_begin(&agent->membership, &request, &node, 1, agent->stores->now),
+        RL_ADMISSION_OK);
 }
 
 static void open_lost(struct stores *stores, struct agent *agent, unsigned n,

@@ -30,7 +30,7 @@ static struct rl_marker marker_of(unsigned n)
 static bool same_marker(const struct rl_marker *a, const struct rl_marker *b)
 {
     bool same = a->nonce == b->nonce && a->active == b->active && a->index == b->index &&
-                rl_process_equal(&a->process, &b->process) &&
+                a->promises == b->promises && rl_process_equal(&a->process, &b->process) &&
                 a->roster.deployment == b->roster.deployment &&
                 a->roster.max_ttl_ms == b->roster.max_ttl_ms && a->roster.n == b->roster.n;
     for (unsigned i = 0; same && i < a->roster.n; i++)
@@ -65,7 +65,7 @@ static void expect_refusal(const struct rl_marker *marker)
 Test(marker, has_the_documented_format)
 {
     static const char expected[] =
-        "fedcba9876543210 sound 1 0000000000000007 30000 "
+        "fedcba9876543210 sound 1 0000000000000007 30000 - "
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa "
         "0000000000000000000000000000000000000000 "
         "1.0123456789abcdef 2.02468acf13579bde";
@@ -245,17 +245,17 @@ Test(marker, has_no_text_that_is_a_character_longer_or_shorter)
 Test(marker, has_one_way_to_write_a_number)
 {
     static const char *const texts[] = {
-        "0000000000000001 sound 00 0000000000000007 1 ",
-        "0000000000000001 sound 0 0000000000000007 01 ",
-        "0000000000000001 sound +0 0000000000000007 1 ",
-        "0000000000000001 sound 0 0000000000000007 1.0 ",
-        "0000000000000001 Sound 0 0000000000000007 1 ",
-        "0000000000000001  sound 0 0000000000000007 1 ",
-        "000000000000000A sound 0 0000000000000007 1 ",
-        "0000000000000001 sound 0 0000000000000007 -1 ",
-        "0000000000000001 sound 0 0000000000000007 99999999999999999999999 ",
-        "0000000000000001 sound 4294967296 0000000000000007 1 ",
-        "0000000000000001 sound 256 0000000000000007 1 ",
+        "0000000000000001 sound 00 0000000000000007 1 - ",
+        "0000000000000001 sound 0 0000000000000007 01 - ",
+        "0000000000000001 sound +0 0000000000000007 1 - ",
+        "0000000000000001 sound 0 0000000000000007 1.0 - ",
+        "0000000000000001 Sound 0 0000000000000007 1 - ",
+        "0000000000000001  sound 0 0000000000000007 1 - ",
+        "000000000000000A sound 0 0000000000000007 1 - ",
+        "0000000000000001 sound 0 0000000000000007 -1 - ",
+        "0000000000000001 sound 0 0000000000000007 99999999999999999999999 - ",
+        "0000000000000001 sound 4294967296 0000000000000007 1 - ",
+        "0000000000000001 sound 256 0000000000000007 1 - ",
     };
     static const char rest[] =
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa "
@@ -274,11 +274,56 @@ Test(marker, has_one_way_to_write_a_number)
         "1.000000000000000g",          "",
     };
     for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
-        int len =
-            snprintf(text, sizeof(text), "0000000000000001 sound 0 0000000000000007 1 %s%s",
-                     rest, members[i]);
+        int len = snprintf(text, sizeof(text),
+                           "0000000000000001 sound 0 0000000000000007 1 - %s%s", rest,
+                           members[i]);
         cr_assert_not(reads(text, (size_t)len, &marker), "%s", text);
     }
+}
+
+/* Each small letter is kept; a capital one makes the marker invalid. */
+Test(marker, has_a_sorted_word_of_promises)
+{
+    static const struct {
+        const char *word;
+        bool is_valid;
+        uint32_t promises;
+    } words[] = {
+        {"-", true, 0},
+        {"d", true, RL_PROMISE_DURABLE},
+        {"ds", true, RL_PROMISE_DURABLE | RL_PROMISE_SOLE},
+        {"dqsz", true, RL_PROMISES | RL_PROMISE('q') | RL_PROMISE('z')},
+        {"abcdefghijklmnopqrstuvwxyz", true, (UINT32_C(1) << RL_PROMISE_LETTERS) - 1},
+        {"", false, 0},
+        {"sd", false, 0},
+        {"dd", false, 0},
+        {"d-", false, 0},
+        {"-d", false, 0},
+        {"D", false, 0},
+        {"Rd", false, 0},
+        {"d1", false, 0},
+    };
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        char text[512];
+        struct rl_marker marker;
+        int len = snprintf(text, sizeof(text),
+                           "0000000000000001 sound 0 0000000000000007 1 %s "
+                           "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa "
+                           "0000000000000000000000000000000000000000 1.0000000000000001",
+                           words[i].word);
+        cr_assert_eq(reads(text, (size_t)len, &marker), words[i].is_valid, "%s", text);
+        if (words[i].is_valid)
+            cr_assert_eq(marker.promises, words[i].promises, "%s", text);
+    }
+}
+
+/* Another server has its place: no release reads it as a marker. */
+Test(marker, that_is_retired_is_none)
+{
+    struct rl_marker marker = marker_of(3);
+    marker.retired = true;
+    marker.promises = RL_PROMISES;
+    expect_refusal(&marker);
 }
 
 Test(marker, has_no_more_members_than_there_can_be_nodes)

@@ -41,6 +41,7 @@ void stores_bootstrap(struct stores *stores, uint64_t deployment)
 {
     struct rl_marker marker = {
         .active = true,
+        .promises = stores->promises,
         .roster = {.deployment = deployment,
                    .max_ttl_ms = FIXTURE_TTL,
                    .n = (uint8_t)stores->n},
@@ -123,7 +124,7 @@ static struct store *store_of(struct agent *agent, unsigned node)
 void agent_greet(struct agent *agent, unsigned node)
 {
     struct store *store = store_of(agent, node);
-    rl_membership_greeted(&agent->membership, node, &store->process,
+    rl_membership_greeted(&agent->membership, node, &store->process, !store->refuted,
                           (struct rl_word){store->text, store->len}, agent->stores->now);
 }
 
@@ -175,6 +176,8 @@ static void check_order(const struct agent *agent, const struct rl_member_comman
           "a command that cannot be executed");
     CHECK(!command->erase || command->write, "a read erases nothing");
     if (!command->write)
+        return;
+    if (wanted->retired)
         return;
     CHECK(!member->marked ||
               member->marker.roster.deployment == membership->roster.deployment,

@@ -17,6 +17,7 @@ struct store {
     size_t len; /* 0: there is no marker */
     char text[TEXT_MAX];
     struct rl_process process;
+    bool refuted;      /* its greeting refutes the promise that it loses nothing */
     rl_time off;       /* of its clock */
     rl_time forgot_at; /* when it forgot its locks; 0: never */
     unsigned writes;
@@ -25,7 +26,8 @@ struct store {
 struct stores {
     unsigned n;
     rl_time now;
-    bool at_once; /* the operator says that these nodes held no locks before */
+    bool at_once;      /* the operator says that these nodes held no locks before */
+    uint32_t promises; /* in the markers of stores_bootstrap() */
     uint64_t random;
     struct store store[STORES_MAX];
 };

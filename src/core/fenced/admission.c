@@ -44,40 +44,65 @@ static const struct rl_roster *find_only(const struct rl_membership *membership)
     return only;
 }
 
-/* (safety.md, How a node comes back) */
+/* (safety.md, Durable nodes) */
+static bool is_durable(const struct rl_membership *membership)
+{
+    uint32_t all = 0;
+    for (unsigned i = 0; i < membership->params.n; i++)
+        if (membership->member[i].marked)
+            all |= membership->member[i].marker.promises;
+    return all & RL_PROMISE_DURABLE;
+}
+
+/* (safety.md, How a node comes back, Promises) */
 static enum rl_admission_error refuse_wait(const struct rl_membership *membership,
+                                           const struct rl_admission_request *request,
                                            unsigned *node)
 {
+    rl_node_set empty = rl_membership_in_states(membership, RL_STATE_BIT(UNMARKED));
     *node = find_other(membership,
                        ~rl_membership_in_states(membership, RL_STATE_BIT(OTHER_DEPLOYMENT) |
                                                                 RL_STATE_BIT(REPLACED)));
     if (*node < membership->params.n)
         return RL_ADMISSION_WRONG_DEPLOYMENT;
-    *node = find_other(membership,
-                       ~rl_membership_in_states(membership, RL_STATE_BIT(UNMARKED) |
-                                                                RL_STATE_BIT(NO_MAJORITY)));
+    *node = find_other(membership, ~(empty & ~request->forgotten));
+    if (*node < membership->params.n && is_durable(membership))
+        return RL_ADMISSION_EMPTY;
+    *node = find_other(membership, rl_membership_active(membership));
+    if (*node < membership->params.n && request->sets_promises)
+        return RL_ADMISSION_MEMBER_INACTIVE;
+    *node = find_other(membership, ~(empty | rl_membership_in_states(
+                                                 membership, RL_STATE_BIT(NO_MAJORITY))));
     bool is_known = membership->roster.deployment || find_only(membership);
     return is_known ? RL_ADMISSION_OK : RL_ADMISSION_UNADMITTED;
 }
 
 /* (safety.md, Replacing a node) */
 static enum rl_admission_error refuse_replace(const struct rl_membership *membership,
-                                              unsigned *node)
+                                              unsigned newcomer, unsigned *node)
 {
-    unsigned newcomer = *node;
+    *node = newcomer;
     if (!membership->roster.deployment)
         return RL_ADMISSION_UNADMITTED;
     if (membership->member[newcomer].state != RL_MEMBER_UNMARKED)
         return RL_ADMISSION_NOT_EMPTY;
     *node = find_other(membership, rl_membership_active(membership) | rl_bit(newcomer));
-    if (*node < membership->params.n)
-        return RL_ADMISSION_MEMBER_INACTIVE;
-    *node = newcomer;
-    return RL_ADMISSION_OK;
+    return *node < membership->params.n ? RL_ADMISSION_MEMBER_INACTIVE : RL_ADMISSION_OK;
+}
+
+/* A server that was replaced still names its deployment. */
+static enum rl_admission_error refuse_retire(const struct rl_membership *membership,
+                                             unsigned *node)
+{
+    *node = 0;
+    while (*node < membership->params.n && membership->member[*node].marked)
+        ++*node;
+    return *node < membership->params.n ? RL_ADMISSION_UNADMITTED : RL_ADMISSION_OK;
 }
 
 static enum rl_admission_error admission_refuse(const struct rl_membership *membership,
-                                                enum rl_admission_mode how, unsigned *node)
+                                                const struct rl_admission_request *request,
+                                                unsigned *node)
 {
     unsigned unseen =
         find_other(membership, ~rl_membership_in_states(membership, RL_STATE_BIT(UNSEEN)));
@@ -85,37 +110,36 @@ static enum rl_admission_error admission_refuse(const struct rl_membership *memb
         *node = unseen;
         return RL_ADMISSION_UNREACHED;
     }
-    switch (how) {
-    case RL_ADMIT_WAIT: return refuse_wait(membership, node);
-    case RL_ADMIT_REPLACE: return refuse_replace(membership, node);
+    switch (request->mode) {
+    case RL_ADMIT_WAIT: return refuse_wait(membership, request, node);
+    case RL_ADMIT_REPLACE: return refuse_replace(membership, request->newcomer, node);
+    case RL_ADMIT_RETIRE: return refuse_retire(membership, node);
     default: return refuse_new(membership, node);
     }
 }
 
 enum rl_admission_error rl_admission_begin(struct rl_membership *membership,
-                                           enum rl_admission_mode how, unsigned *node,
-                                           int64_t max_ttl_ms, uint64_t random, rl_time now)
+                                           const struct rl_admission_request *request,
+                                           unsigned *ret_node, uint64_t random, rl_time now)
 {
-    enum rl_admission_error refusal = admission_refuse(membership, how, node);
+    enum rl_admission_error refusal = admission_refuse(membership, request, ret_node);
     if (refusal != RL_ADMISSION_OK)
         return refusal;
-    membership->admission = how;
+    membership->admission = *request;
     membership->lost_race = false;
     membership->active = true;
-    if (how == RL_ADMIT_REPLACE)
-        membership->newcomer = (uint8_t)*node;
-    if (how == RL_ADMIT_WAIT && !membership->roster.deployment)
+    if (request->mode == RL_ADMIT_WAIT && !membership->roster.deployment)
         /* Few markers are left, but the operator attests them. */
         membership->roster = *find_only(membership);
     for (unsigned i = 0; i < membership->params.n; i++)
         membership->member[i].look_at = 0; /* what the client knows may be outdated */
     rl_membership_update(membership, now);
-    if (how != RL_ADMIT_NEW && how != RL_ADMIT_AT_ONCE)
+    if (request->mode != RL_ADMIT_NEW && request->mode != RL_ADMIT_AT_ONCE)
         return refusal;
     membership->bootstrapping = rl_all(membership->params.n);
     membership->roster = (struct rl_roster){
         .deployment = mix(random, membership->params.n) | 1,
-        .max_ttl_ms = max_ttl_ms,
+        .max_ttl_ms = request->max_ttl_ms,
         .n = membership->params.n,
     };
     for (unsigned i = 0; i < membership->params.n; i++)
@@ -125,8 +149,45 @@ enum rl_admission_error rl_admission_begin(struct rl_membership *membership,
 
 void rl_admission_end(struct rl_membership *membership)
 {
-    membership->admission = RL_ADMIT_NOTHING;
+    membership->admission = (struct rl_admission_request){.mode = RL_ADMIT_NOTHING};
     membership->lost_race = false;
+}
+
+bool rl_admission_allows_empty(const struct rl_membership *membership, unsigned node)
+{
+    return membership->admission.forgotten & rl_bit(node) || !is_durable(membership);
+}
+
+/* The promises that all known markers have: those of a server that gets an index. */
+static uint32_t common_promises(const struct rl_membership *membership)
+{
+    uint32_t common = ~UINT32_C(0);
+    bool known = false;
+    for (unsigned i = 0; i < membership->params.n; i++)
+        if (membership->member[i].state >= RL_MEMBER_OTHER_PROCESS) {
+            common &= rl_membership_promises(membership, i);
+            known = true;
+        }
+    return known ? common : 0;
+}
+
+uint32_t rl_admission_promises(const struct rl_membership *membership, unsigned node)
+{
+    const struct rl_member *member = &membership->member[node];
+    bool founds = membership->admission.mode == RL_ADMIT_NEW ||
+                  membership->admission.mode == RL_ADMIT_AT_ONCE;
+    bool was_member = member->marker.roster.deployment == membership->roster.deployment;
+    uint32_t has = was_member ? member->marker.promises : common_promises(membership);
+    if (!founds && !membership->admission.sets_promises)
+        return has;
+    return (founds ? 0 : has & ~(uint32_t)RL_PROMISES) | membership->admission.promises;
+}
+
+bool rl_admission_has_to_promise(const struct rl_membership *membership, unsigned node)
+{
+    const struct rl_member *member = &membership->member[node];
+    return member->state == RL_MEMBER_ACTIVE &&
+           rl_admission_promises(membership, node) != member->marker.promises;
 }
 
 /* Another client was first: our markers must not stay on a part of the nodes (safety.md,
@@ -156,16 +217,27 @@ void rl_admission_marker_read(struct rl_membership *membership, unsigned node)
         membership->roster = (struct rl_roster){0};
 }
 
+/* This node has what was requested. */
+static bool is_done(const struct rl_membership *membership, unsigned node)
+{
+    const struct rl_member *member = &membership->member[node];
+    if (membership->admission.mode == RL_ADMIT_RETIRE)
+        return member->garbled;
+    return member->state == RL_MEMBER_ACTIVE &&
+           !rl_admission_has_to_promise(membership, node);
+}
+
 enum rl_admission_state rl_admission_progress(const struct rl_membership *membership)
 {
     if (membership->lost_race)
         return membership->rolling_back ? RL_ADMISSION_RUNNING : RL_ADMISSION_LOST_RACE;
-    if (membership->admission == RL_ADMIT_REPLACE &&
-        membership->member[membership->newcomer].state == RL_MEMBER_REPLACED)
+    if (membership->admission.mode == RL_ADMIT_REPLACE &&
+        membership->member[membership->admission.newcomer].state == RL_MEMBER_REPLACED)
         return RL_ADMISSION_LOST_RACE;
-    return rl_membership_active(membership) == rl_all(membership->params.n)
-               ? RL_ADMISSION_DONE
-               : RL_ADMISSION_RUNNING;
+    unsigned done = 0;
+    for (unsigned i = 0; i < membership->params.n; i++)
+        done += is_done(membership, i);
+    return done == membership->params.n ? RL_ADMISSION_DONE : RL_ADMISSION_RUNNING;
 }
 
 rl_time rl_membership_quarantine_left(const struct rl_membership *membership, unsigned node,

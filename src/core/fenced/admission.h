@@ -13,18 +13,20 @@ enum rl_admission_error {
     RL_ADMISSION_UNREACHED,  /* a node does not reply */
     RL_ADMISSION_NOT_EMPTY,  /* NEW: a node has a marker; REPLACE: the newcomer has one */
     RL_ADMISSION_UNADMITTED, /* WAIT, REPLACE: too few nodes of one deployment */
-    RL_ADMISSION_MEMBER_INACTIVE,  /* REPLACE: another member does not vote yet */
+    /* REPLACE: another member does not vote yet; WAIT that sets promises: a node does not
+     */
+    RL_ADMISSION_MEMBER_INACTIVE,
     RL_ADMISSION_WRONG_DEPLOYMENT, /* a node belongs to another deployment */
+    RL_ADMISSION_EMPTY,            /* WAIT: a node of a durable deployment lost its data */
 };
 
 /*
- * Begins the admission. On an error nothing changes, and `node` is the node that is the
- * cause. For REPLACE, the caller sets `node` to the newcomer. `max_ttl_ms` and `random` are
- * for NEW and AT_ONCE.
+ * Begins the admission. On an error nothing changes, and `ret_node` is the node that is the
+ * cause, or n. `random` is for NEW and AT_ONCE.
  */
 enum rl_admission_error rl_admission_begin(struct rl_membership *membership,
-                                           enum rl_admission_mode how, unsigned *node,
-                                           int64_t max_ttl_ms, uint64_t random,
+                                           const struct rl_admission_request *request,
+                                           unsigned *ret_node, uint64_t random,
                                            rl_time now);
 
 enum rl_admission_state {
@@ -47,6 +49,16 @@ void rl_admission_end(struct rl_membership *membership);
 /* The rest of the quarantine of this node; RL_NEVER: it has not begun. */
 rl_time rl_membership_quarantine_left(const struct rl_membership *membership, unsigned node,
                                       rl_time now);
+
+/* The request allows that this empty node gets a free member index (safety.md, Durable
+   nodes). */
+bool rl_admission_allows_empty(const struct rl_membership *membership, unsigned node);
+
+/* The promises that the next marker of this node has. */
+uint32_t rl_admission_promises(const struct rl_membership *membership, unsigned node);
+
+/* The node votes, and its marker lacks what the request promises. */
+bool rl_admission_has_to_promise(const struct rl_membership *membership, unsigned node);
 
 /* The client read a node's marker. */
 void rl_admission_marker_read(struct rl_membership *membership, unsigned node);

@@ -135,6 +135,47 @@ static void unlearn(struct rl_membership *membership)
         membership->member[i].watch = (struct rl_quarantine_watch){.since = RL_NEVER};
 }
 
+/* (safety.md, Promises) */
+uint32_t rl_membership_promises(const struct rl_membership *membership, unsigned node)
+{
+    const struct rl_marker *last = &membership->member[node].marker;
+    bool ours = membership->roster.deployment &&
+                last->roster.deployment == membership->roster.deployment;
+    return ours ? last->promises : 0;
+}
+
+bool rl_membership_is_promised(const struct rl_membership *membership, uint32_t promise)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < membership->params.n; i++)
+        count += (rl_membership_promises(membership, i) & promise) != 0;
+    return count >= rl_majority(membership->params.n);
+}
+
+/* Another node has the same marker: one of them is a copy. */
+static bool has_twin(const struct rl_membership *membership, const struct rl_member *member)
+{
+    for (unsigned i = 0; i < membership->params.n; i++) {
+        const struct rl_member *other = &membership->member[i];
+        if (other != member && other->greeted && is_ours(membership, other) &&
+            rl_incarnation_equal(rl_marker_self(&other->marker),
+                                 rl_marker_self(&member->marker)))
+            return true;
+    }
+    return false;
+}
+
+/* The marker was written for this process, or the operator promised that the node keeps
+   its data, and nothing refutes that (safety.md, Durable nodes). */
+static bool is_of_process(const struct rl_membership *membership,
+                          const struct rl_member *member)
+{
+    if (rl_process_equal(&member->marker.process, &member->process))
+        return true;
+    return member->marker.promises & RL_PROMISE_DURABLE && member->keeps_data &&
+           !has_twin(membership, member);
+}
+
 /* (safety.md, The marker) */
 static enum rl_member_state membership_state_of(const struct rl_membership *membership,
                                                 const struct rl_member *member)
@@ -153,7 +194,7 @@ static enum rl_member_state membership_state_of(const struct rl_membership *memb
     if (rl_incarnation_is_newer(membership->roster.member[marker->index],
                                 rl_marker_self(marker)))
         return RL_MEMBER_REPLACED;
-    if (!rl_process_equal(&marker->process, &member->process))
+    if (!is_of_process(membership, member))
         return RL_MEMBER_OTHER_PROCESS;
     if (!marker->active)
         return RL_MEMBER_QUARANTINED;
@@ -167,7 +208,9 @@ static enum rl_member_state membership_state_of(const struct rl_membership *memb
 /* (safety.md, How a node comes back) */
 bool rl_membership_is_recovering(const struct rl_membership *membership)
 {
-    if (membership->admission < RL_ADMIT_NEW || membership->admission > RL_ADMIT_WAIT)
+    enum rl_admission_mode mode = membership->admission.mode;
+    bool attested = mode >= RL_ADMIT_NEW && mode <= RL_ADMIT_WAIT;
+    if (!attested && !rl_membership_is_promised(membership, RL_PROMISE_SOLE))
         return false;
     rl_node_set active = rl_membership_active(membership);
     rl_node_set quarantined =
@@ -319,18 +362,24 @@ static void look_later(struct rl_membership *membership, unsigned node, rl_time 
 }
 
 void rl_membership_greeted(struct rl_membership *membership, unsigned node,
-                           const struct rl_process *process, struct rl_word marker,
-                           rl_time now)
+                           const struct rl_process *process, bool keeps_data,
+                           struct rl_word marker, rl_time now)
 {
     struct rl_member *member = &membership->member[node];
+    struct rl_incarnation before = member->last;
+    bool is_another = !rl_process_equal(&member->process, process);
     member->greeted = true;
+    member->keeps_data = keeps_data;
     member->pending = member->claims = member->unconfirmed = false;
     member->confirming = 0;
     member->retry_at = 0;
-    if (!rl_process_equal(&member->process, process))
-        member->pace.known = false; /* it may be the clock of another machine */
     member->process = *process;
     learn(membership, node, marker);
+    member->kept = member->marked && is_of_process(membership, member) &&
+                   before.generation > 0 &&
+                   rl_incarnation_equal(before, rl_marker_self(&member->marker));
+    if (is_another && !member->kept)
+        member->pace.known = false; /* it may be the clock of another machine */
     look_later(membership, node, now, now);
 }
 

@@ -55,11 +55,13 @@ struct rl_quarantine_watch {
 struct rl_member {
     enum rl_member_state state : 8;
     bool greeted;
-    bool marked;    /* it has a valid marker */
-    bool garbled;   /* its marker key holds something else */
-    bool pending;   /* a command is under way */
-    bool claims;    /* that command assigns it the member index `claimed` */
-    bool clock_off; /* its clock was found wrong, at `clock_off_at` */
+    bool keeps_data; /* nothing in its greeting refutes the promise `durable` */
+    bool kept;       /* it still has the marker that this client read before the greeting */
+    bool marked;     /* it has a valid marker */
+    bool garbled;    /* its marker key holds something else */
+    bool pending;    /* a command is under way */
+    bool claims;     /* that command assigns it the member index `claimed` */
+    bool clock_off;  /* its clock was found wrong, at `clock_off_at` */
     enum rl_clock_error clock_error : 8;
     /* Its marker changed on this connection, at `changed_at`, and not by our command; or it
        refused a command because of its marker. Its history is not confirmed yet. */
@@ -87,23 +89,32 @@ struct rl_membership_params {
     uint32_t drift_ppm;
 };
 
-/* The operator's request (admission.h). */
 enum rl_admission_mode {
     RL_ADMIT_NOTHING,
     RL_ADMIT_NEW,     /* make a deployment of nodes without a marker */
     RL_ADMIT_AT_ONCE, /* NEW without quarantine: they never held a fenced lock */
     RL_ADMIT_WAIT,    /* assign free indexes, and recover from the loss of a majority */
     RL_ADMIT_REPLACE, /* assign the free index to one node without a marker */
+    RL_ADMIT_RETIRE,  /* the nodes were replaced: they never vote again */
+};
+
+/* The operator's request (admission.h). */
+struct rl_admission_request {
+    enum rl_admission_mode mode;
+    uint8_t newcomer;      /* REPLACE: the node that gets the index */
+    bool sets_promises;    /* WAIT: all markers get `promises` */
+    uint32_t promises;     /* NEW, AT_ONCE, and WAIT that sets them */
+    rl_node_set forgotten; /* WAIT: what these nodes have lost never comes back */
+    int64_t max_ttl_ms;    /* NEW, AT_ONCE */
 };
 
 struct rl_membership {
     struct rl_membership_params params;
     bool active; /* sends commands: this client holds fenced locks, or admits nodes */
-    enum rl_admission_mode admission;
+    struct rl_admission_request admission;
     rl_node_set bootstrapping; /* NEW, AT_ONCE: these have no marker yet */
     rl_node_set rolling_back;  /* NEW, AT_ONCE failed: remove our marker from these */
     bool lost_race;            /* NEW, AT_ONCE: another client was first */
-    uint8_t newcomer;          /* REPLACE: the node that gets the index */
     struct rl_roster roster;   /* merged from the markers; deployment 0: not bound yet */
     rl_time learned_at;        /* when `roster` last changed */
     rl_time look_at;    /* all are read, because a clock was wrong: the last or next time */
@@ -150,10 +161,11 @@ struct rl_member_command {
 void rl_membership_init(struct rl_membership *membership,
                         const struct rl_membership_params *params);
 
-/* A node was greeted. `marker`: the text of its marker; empty: none. */
+/* A node was greeted. `marker`: the text of its marker; empty: none. `keeps_data`: nothing
+   in the greeting refutes the promise that the node loses nothing. */
 void rl_membership_greeted(struct rl_membership *membership, unsigned node,
-                           const struct rl_process *process, struct rl_word marker,
-                           rl_time now);
+                           const struct rl_process *process, bool keeps_data,
+                           struct rl_word marker, rl_time now);
 
 /* The connection to the node ended. */
 void rl_membership_disconnected(struct rl_membership *membership, unsigned node,
@@ -213,6 +225,12 @@ rl_time rl_membership_next(const struct rl_membership *membership);
 rl_node_set rl_membership_in_states(const struct rl_membership *membership,
                                     unsigned states);
 #define RL_STATE_BIT(name) (1u << RL_MEMBER_##name)
+
+/* The promises in the marker of this node, as this client read it last. */
+uint32_t rl_membership_promises(const struct rl_membership *membership, unsigned node);
+
+/* The markers of a majority have this promise. */
+bool rl_membership_is_promised(const struct rl_membership *membership, uint32_t promise);
 
 /* The server has no member index now, and never voted with the one in its marker. */
 bool rl_member_is_lost(const struct rl_member *member);

@@ -1,5 +1,6 @@
 /* The commands of the membership machine: assign an index, register incarnations, lift a
    quarantine, read markers. */
+#include "admission.h"
 #include "membership_parts.h"
 
 /* Another node has this member index, or a command assigns it to another node. */
@@ -35,21 +36,26 @@ bool rl_member_is_lost(const struct rl_member *member)
     }
 }
 
-/* The index that the operator's request gives to this node; n: none. The operator attests
-   that these are the right nodes, so all of them must be greeted (safety.md, How a
-   node comes back). */
+/* The index that the operator's request or promise gives to this node; n: none. The
+   operator attests that these are the right nodes, so all of them must be greeted
+   (safety.md, How a node comes back, Promises). */
 static unsigned index_by_operator(const struct rl_membership *membership, unsigned node)
 {
     const struct rl_member *member = &membership->member[node];
-    bool is_newcomer = membership->admission == RL_ADMIT_REPLACE &&
-                       node == membership->newcomer && member->state == RL_MEMBER_UNMARKED;
-    bool is_wanted = membership->admission == RL_ADMIT_WAIT && rl_member_is_lost(member);
-    if ((!is_newcomer && !is_wanted) ||
+    const struct rl_admission_request *request = &membership->admission;
+    bool is_newcomer = request->mode == RL_ADMIT_REPLACE && node == request->newcomer &&
+                       member->state == RL_MEMBER_UNMARKED;
+    bool is_wanted = request->mode == RL_ADMIT_WAIT && rl_member_is_lost(member);
+    bool is_sole = member->state == RL_MEMBER_OTHER_PROCESS &&
+                   rl_membership_is_promised(membership, RL_PROMISE_SOLE);
+    if ((!is_newcomer && !is_wanted && !is_sole) ||
         rl_membership_in_states(membership, RL_STATE_BIT(UNSEEN)))
         return membership->params.n;
     if (member->marked && !is_taken(membership, node, member->marker.index))
         return member->marker.index;
-    return free_index(membership, node);
+    bool may_be_empty =
+        is_newcomer || (is_wanted && rl_admission_allows_empty(membership, node));
+    return may_be_empty ? free_index(membership, node) : membership->params.n;
 }
 
 /*
@@ -89,6 +95,7 @@ static bool command_write(struct rl_membership *membership, unsigned node, bool 
                 .nonce = nonce,
                 .active = active,
                 .index = (uint8_t)index,
+                .promises = rl_admission_promises(membership, node),
                 .process = member->process,
                 .roster = membership->roster,
             },
@@ -147,8 +154,8 @@ static bool command_look(struct rl_membership *membership, unsigned node, rl_tim
 static bool is_to_be_lifted(const struct rl_membership *membership,
                             const struct rl_member *member, rl_time now)
 {
-    bool at_once = membership->admission == RL_ADMIT_AT_ONCE && !membership->lost_race &&
-                   !membership->bootstrapping &&
+    bool at_once = membership->admission.mode == RL_ADMIT_AT_ONCE &&
+                   !membership->lost_race && !membership->bootstrapping &&
                    rl_marker_self(&member->marker).generation == 1;
     rl_time until =
         rl_time_add_sat(member->watch.since, rl_membership_quarantine(membership));
@@ -164,6 +171,13 @@ static bool command_for(struct rl_membership *membership, unsigned node, rl_time
         command->erase = membership->rolling_back;
         return true;
     }
+    if (membership->admission.mode == RL_ADMIT_RETIRE && member->marked) {
+        command_write(membership, node, false, member->marker.index, random[0], command);
+        command->wanted = member->marker;
+        command->wanted.nonce = random[0];
+        command->wanted.retired = true;
+        return true;
+    }
     bool leave = !membership->roster.deployment ||
                  membership->rolling_back; /* removed markers must stay removed */
     if (leave || member->unconfirmed)
@@ -172,7 +186,8 @@ static bool command_for(struct rl_membership *membership, unsigned node, rl_time
     if (index < membership->params.n)
         return command_assign(membership, node, index, random, command);
     bool lift = is_to_be_lifted(membership, member, now);
-    if (lift || has_to_learn(membership, node))
+    if (lift || has_to_learn(membership, node) ||
+        rl_admission_has_to_promise(membership, node))
         return command_write(membership, node, lift || member->marker.active,
                              member->marker.index, random[0], command);
     return command_look(membership, node, now, command);

@@ -17,6 +17,7 @@ struct redis_config {
     const char *version; /* "7.0.15": some texts of errors depend on it */
     char run_id[REDIS_ID + 1], replid[REDIS_ID + 1];
     int64_t repl_offset;
+    bool was_promoted; /* of a replica: second_repl_offset says so */
     unsigned replicas;
     bool is_replica;                /* refuses to write */
     bool is_cluster;                /* only INFO says so */

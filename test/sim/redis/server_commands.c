@@ -55,6 +55,7 @@ static void add_persistence(const struct call *call, struct bytes *text)
     line(text, "loading:%d", config->is_loading);
     line(text, "async_loading:%d", config->is_async_loading);
     line(text, "aof_enabled:%d", config->has_aof);
+    line(text, "aof_last_write_status:ok");
 }
 
 static void add_replication(const struct call *call, struct bytes *text)
@@ -65,6 +66,7 @@ static void add_replication(const struct call *call, struct bytes *text)
     line(text, "connected_slaves:%u", config->replicas);
     line(text, "master_replid:%s", config->replid);
     line(text, "master_repl_offset:%" PRId64, config->repl_offset);
+    line(text, "second_repl_offset:%d", config->was_promoted ? 1 : -1);
 }
 
 static void add_cluster(const struct call *call, struct bytes *text)
