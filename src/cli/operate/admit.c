@@ -2,14 +2,15 @@
  * redlock admit: makes nodes a deployment of fenced locks, and readmits and replaces them.
  */
 #include "cli.h"
+#include "deployment.h"
 #include "progress.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 const struct cli_help cli_admit_help = {
-    "Usage: redlock admit --new [--max-ttl D] [--at-once] [-w WAIT]\n"
-    "       redlock admit --wait [-w WAIT]\n"
+    "Usage: redlock admit --new [--max-ttl D] [--at-once] [--promise LIST] [-w WAIT]\n"
+    "       redlock admit --wait [--promise LIST] [--forget URI]... [-w WAIT]\n"
     "       redlock admit --replace OLD=NEW [-w WAIT]\n"
     "Make the nodes a deployment of fenced locks, which stay safe when a node restarts\n"
     "and has lost its keys. Each node gets a marker, the key \"!marker\" with the "
@@ -20,6 +21,9 @@ const struct cli_help cli_admit_help = {
     "      --at-once             with --new: only for servers that never held such a lock\n"
     "      --wait                wait until all nodes vote; readmit those that forgot\n"
     "      --replace OLD=NEW     make the empty server NEW a member instead of OLD\n"
+    "      --promise LIST        promise of all nodes: durable, sole, or both; none takes\n"
+    "                            both back\n"
+    "      --forget URI          with --wait: what this empty node had never comes back\n"
     "  -w, --within WAIT         wait at most this long\n\n"
     "Example:\n"
     "  redlock admit --new --max-ttl 1m\n",
@@ -27,6 +31,9 @@ const struct cli_help cli_admit_help = {
     "A node that lost its keys votes when all its old locks have expired: after the\n"
     "longest TTL plus its drift, or 11s if that is longer, and a tenth more. So do\n"
     "new nodes, without --at-once.\n\n"
+    "durable: a node loses no acknowledged write, its data exists once, and its clock is\n"
+    "right before it serves. sole: of each member one server at most is alive at any\n"
+    "time. Then a power cut needs no operator: see redlock-admit(1).\n\n"
     "--wait needs one node that still has its marker. Make sure that these are the\n"
     "right servers, and that no server which was replaced still runs. For --replace\n"
     "OLD is in the list of nodes, all other nodes vote, and NEW has no marker and no\n"
@@ -47,7 +54,9 @@ static const char *const names[] = {
 struct admit {
     struct cli *cli;
     redlock_admission how;
-    size_t newcomer;
+    unsigned promises;
+    size_t newcomer, forgotten; /* the latter: a set of nodes */
+    const char *replaced;       /* the URI of OLD */
     bool done, late;
     redlock_code code;
     int node; /* the node that prevents it; -1: none in particular */
@@ -94,6 +103,7 @@ static void replace_node(struct admit *admit, char *argument)
     for (; equals; equals = strchr(equals + 1, '='))
         for (size_t i = 0; i < cli->uri_count; i++)
             if (is_same(cli->uris[i], argument_copy, (size_t)(equals - argument_copy))) {
+                admit->replaced = cli->uris[i];
                 cli->uris[i] = equals + 1;
                 admit->newcomer = i;
                 return;
@@ -101,16 +111,57 @@ static void replace_node(struct admit *admit, char *argument)
     cli_fail(CLI_CONFIG, "admit: --replace: OLD is not one of the nodes");
 }
 
+static void read_promises(struct admit *admit, const char *list)
+{
+    static const struct {
+        const char *name;
+        unsigned promise;
+    } known[] = {
+        {"durable", REDLOCK_PROMISE_DURABLE},
+        {"sole", REDLOCK_PROMISE_SOLE},
+        {"none", REDLOCK_PROMISE_NONE},
+    };
+    for (const char *word = list; word;
+         word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL) {
+        size_t len = strcspn(word, ","), i = 0, count = sizeof(known) / sizeof(known[0]);
+        while (i < count &&
+               (strlen(known[i].name) != len || memcmp(known[i].name, word, len) != 0))
+            i++;
+        if (i == count)
+            cli_fail(CLI_USAGE,
+                     "admit: --promise \"%s\": a list of durable and sole, or none", list);
+        admit->promises |= known[i].promise;
+    }
+    if (admit->promises & REDLOCK_PROMISE_NONE && admit->promises != REDLOCK_PROMISE_NONE)
+        cli_fail(CLI_USAGE, "admit: --promise none goes with no other");
+}
+
+static void read_forgotten(struct admit *admit, char *list)
+{
+    const struct cli *cli = admit->cli;
+    for (char *rest = list, *uri; (uri = strsep(&rest, ","));) {
+        size_t i = 0;
+        while (i < cli->uri_count && !is_same(cli->uris[i], uri, strlen(uri)))
+            i++;
+        if (i == cli->uri_count)
+            cli_fail(CLI_CONFIG, "admit: --forget: this is not one of the nodes: %s",
+                     address_of(uri));
+        admit->forgotten |= (size_t)1 << i;
+    }
+}
+
 static void admit_read_options(struct admit *admit, int argc, char **argv,
                                int64_t *within_ms)
 {
     bool is_new = false, at_once = false, waits = false;
-    const char *replace = NULL;
+    const char *replace = NULL, *promise = NULL, *forget = NULL;
     const struct cli_option own[] = {
         {"new", 0, CLI_FLAG, &is_new},
         {"at-once", 0, CLI_FLAG, &at_once},
         {"wait", 0, CLI_FLAG, &waits},
         {"replace", 0, CLI_TEXT, &replace},
+        {"promise", 0, CLI_TEXT, &promise},
+        {"forget", 0, CLI_LIST, &forget},
         {"within", 'w', CLI_DURATION, within_ms},
         {NULL, 0, CLI_FLAG, NULL},
     };
@@ -121,12 +172,20 @@ static void admit_read_options(struct admit *admit, int argc, char **argv,
             "admit: give one of --new, --wait and --replace; see redlock admit --help");
     if (at_once && !is_new)
         cli_fail(CLI_USAGE, "admit: --at-once requires --new");
+    if (promise && replace)
+        cli_fail(CLI_USAGE, "admit: --promise requires --new or --wait");
+    if (forget && !waits)
+        cli_fail(CLI_USAGE, "admit: --forget requires --wait");
     admit->how = waits     ? REDLOCK_ADMIT_WAIT
                  : replace ? REDLOCK_ADMIT_REPLACE
                  : at_once ? REDLOCK_ADMIT_AT_ONCE
                            : REDLOCK_ADMIT_NEW;
     if (replace)
         replace_node(admit, (char *)replace); /* a word of argv */
+    if (promise)
+        read_promises(admit, promise);
+    if (forget)
+        read_forgotten(admit, (char *)forget); /* allocated */
 }
 
 /* --- the end of it --- */
@@ -236,6 +295,11 @@ static const char *next_step(const struct admit *admit)
                      "and use --wait"
                    : "nothing was changed, because not all nodes replied";
     case REDLOCK_MEMBER_INACTIVE:
+        if (admit->how == REDLOCK_ADMIT_WAIT)
+            return admit->promises
+                       ? "nothing was changed; promise it when all nodes vote"
+                       : "nothing was changed; if what it had never comes back, name it by "
+                         "--forget";
         return is_replaced(admit)
                    ? "put the server that replaced this one into the list, and NEW in "
                      "place of OLD; then use --wait"
@@ -316,6 +380,32 @@ static bool print_text(const struct admit *admit)
     return cli_flush();
 }
 
+/* A new deployment that promises nothing needs an operator after a power cut. */
+static void say_of_promises(const struct admit *admit)
+{
+    bool founds = admit->how == REDLOCK_ADMIT_NEW || admit->how == REDLOCK_ADMIT_AT_ONCE;
+    bool promised = admit->promises & (REDLOCK_PROMISE_DURABLE | REDLOCK_PROMISE_SOLE);
+    if (founds && !promised && admit->code == REDLOCK_OK)
+        cli_say(admit->cli,
+                "if a majority of these nodes restarts at once, fenced locks need redlock "
+                "admit --wait; with --promise they come back by themselves: see "
+                "redlock-admit(1)");
+}
+
+/* A client with the old list could take the replaced server for a member once more. */
+static void retire_replaced(const struct admit *admit)
+{
+    if (!admit->replaced || admit->code != REDLOCK_OK)
+        return;
+    char *failure = deployment_retire(admit->cli, admit->replaced);
+    if (failure)
+        cli_say(admit->cli,
+                "%s: it was replaced, and does not reply (%s): empty it before "
+                "it starts again",
+                address_of(admit->replaced), failure);
+    free(failure);
+}
+
 static int conclude(const struct admit *admit, int signal)
 {
     cli_say_nodes(admit->cli, admit->nodes, admit->count);
@@ -338,7 +428,9 @@ int cli_admit(struct cli *cli, int argc, char **argv)
     cli_connect(cli);
     cli_timer_begin(&limit, cli->base, 0, too_late, &admit);
     redlock_code code =
-        redlock_admit(cli->client, admit.how, admit.newcomer, admitted, &admit);
+        redlock_admit(cli->client, admit.how | admit.promises,
+                      admit.how == REDLOCK_ADMIT_WAIT ? admit.forgotten : admit.newcomer,
+                      admitted, &admit);
     if (code != REDLOCK_OK)
         cli_fail(CLI_FAILED, "admit: %s", redlock_last_error()->text);
     cli_signals_begin(&signals, cli->base, admit_interrupted, &admit);
@@ -347,6 +439,8 @@ int cli_admit(struct cli *cli, int argc, char **argv)
         cli_timer_set(&limit, within_ms);
     cli_wait(cli->base, &admit.done);
     progress_end(&progress);
+    say_of_promises(&admit);
+    retire_replaced(&admit);
     int exit_code = conclude(&admit, signals.number);
     cli_timer_end(&limit);
     cli_drain(cli);

@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FOUND_MAX_MS 10000
+#define FOUND_MAX_MS  10000
+#define RETIRE_MAX_MS 1000
 
-struct bootstrapping {
+/* One admission, by a client of its own. */
+struct admitting {
     struct event_base *base;
     redlock_client *client;
     bool done;
@@ -14,58 +16,69 @@ struct bootstrapping {
 
 static void admitted(redlock_client *client, const redlock_admitted *result, void *arg)
 {
-    struct bootstrapping *bootstrapping = arg;
+    struct admitting *admitting = arg;
     (void)client;
-    if (bootstrapping->done)
+    if (admitting->done)
         return;
-    bootstrapping->done = true;
+    admitting->done = true;
     if (result->code != REDLOCK_OK)
-        bootstrapping->failure =
-            cli_format("%s%s%s", result->text, result->text[0] ? ": " : "",
-                       redlock_code_text(result->code));
+        admitting->failure = cli_format("%s%s%s", result->text, result->text[0] ? ": " : "",
+                                        redlock_code_text(result->code));
 }
 
 static void too_late(void *arg)
 {
-    struct bootstrapping *bootstrapping = arg;
-    bootstrapping->done = true;
-    bootstrapping->failure = strdup("the servers do not accept their markers");
+    struct admitting *admitting = arg;
+    admitting->done = true;
+    admitting->failure = strdup("no reply in time");
+}
+
+static char *admit_by(const struct cli *cli, const redlock_options *options,
+                      const char *const *uris, size_t count, redlock_admission how,
+                      int64_t most_ms)
+{
+    struct admitting admitting = {.base = cli_new_loop(cli)};
+    struct cli_timer limit;
+    redlock_error error = {.text = "out of memory or descriptors"};
+    char why[CLI_ERROR];
+    cli_timer_begin(&limit, admitting.base, 0, too_late, &admitting);
+    if (redlock_client_new(admitting.base, uris, count, options, &admitting.client,
+                           &error) != REDLOCK_OK ||
+        redlock_admit(admitting.client, how, 0, admitted, &admitting) != REDLOCK_OK) {
+        admitting.failure = strdup(cli_error(why, &error));
+    } else {
+        cli_timer_set(&limit, most_ms);
+        cli_wait(admitting.base, &admitting.done);
+    }
+    admitting.done = true;
+    cli_timer_end(&limit);
+    redlock_client_free(admitting.client);
+    event_base_free(admitting.base);
+    return admitting.failure;
 }
 
 /* Uses no other option: the servers have no users and are local. */
-static redlock_code connect_to(struct bootstrapping *bootstrapping, const struct cli *cli,
-                               char *list, redlock_error *ret_error)
+char *deployment_found(const struct cli *cli, const char *list)
 {
     const char *uris[REDLOCK_NODES_MAX];
+    char *words = cli_need_memory(strdup(list)), *rest = words;
     size_t count = 0;
     redlock_options options;
     redlock_options_init(&options);
     options.prefix = cli->options.prefix;
     if (cli->options.max_ttl_ms != CLI_UNSAID)
         options.max_ttl_ms = cli->options.max_ttl_ms;
-    for (char *rest = list; rest && count < REDLOCK_NODES_MAX;)
+    while (rest && count < REDLOCK_NODES_MAX)
         uris[count++] = strsep(&rest, ",");
-    return redlock_client_new(bootstrapping->base, uris, count, &options,
-                              &bootstrapping->client, ret_error);
+    char *failure =
+        admit_by(cli, &options, uris, count, REDLOCK_ADMIT_AT_ONCE, FOUND_MAX_MS);
+    free(words);
+    return failure;
 }
 
-char *deployment_found(const struct cli *cli, const char *list)
+char *deployment_retire(const struct cli *cli, const char *uri)
 {
-    struct bootstrapping bootstrapping = {.base = cli_new_loop(cli)};
-    struct cli_timer limit;
-    redlock_error error = {.text = "out of memory or descriptors"};
-    char why[CLI_ERROR], *words = strdup(list);
-    cli_timer_begin(&limit, bootstrapping.base, FOUND_MAX_MS, too_late, &bootstrapping);
-    if (!words || connect_to(&bootstrapping, cli, words, &error) != REDLOCK_OK ||
-        redlock_admit(bootstrapping.client, REDLOCK_ADMIT_AT_ONCE, 0, admitted,
-                      &bootstrapping) != REDLOCK_OK)
-        bootstrapping.failure = strdup(cli_error(why, &error));
-    else
-        cli_wait(bootstrapping.base, &bootstrapping.done);
-    bootstrapping.done = true;
-    cli_timer_end(&limit);
-    redlock_client_free(bootstrapping.client);
-    event_base_free(bootstrapping.base);
-    free(words);
-    return bootstrapping.failure;
+    redlock_options options = cli->options;
+    options.quorum = 0; /* that of the whole list */
+    return admit_by(cli, &options, &uri, 1, REDLOCK_ADMIT_RETIRE, RETIRE_MAX_MS);
 }
