@@ -213,7 +213,8 @@ void fault_strike(void)
         (!client->is_alive || client->process.stopped_until > events_now()))
         return;
     world.faults[fault]++;
-    if (world.plan.fenced && draw_once_in(4))
+    bool may_need = world.plan.fenced && !(world.plan.promises & RL_PROMISE_SOLE);
+    if (may_need && draw_once_in(4))
         operator_recovers();
     strike(fault, client, node, server);
 }

@@ -61,12 +61,13 @@ static void bury_others(void)
             server_bury(&world.server[s]);
 }
 
-void operator_recovers(void)
+bool operator_recovers(void)
 {
     if (operator_client()->is_alive || count_fit() >= world.plan.q)
-        return;
+        return false;
     bury_others();
     begin(REDLOCK_ADMIT_WAIT);
+    return true;
 }
 
 static void on_comes(void *arg)

@@ -5,10 +5,12 @@
 #ifndef SIM_OPERATOR_H
 #define SIM_OPERATOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* If fewer nodes than a quorum could vote: waits for all, and recovers. */
-void operator_recovers(void);
+/* If fewer nodes than a quorum could vote: waits for all, and recovers. False: they can,
+   or the operator is busy. */
+bool operator_recovers(void);
 
 /* The same, at this time. */
 void operator_comes(int64_t at);
