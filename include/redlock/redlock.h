@@ -386,7 +386,7 @@ static inline void redlock_options_init(redlock_options *options)
  * may be down. URIs: redis://[user[:password]@]host[:port][/db], the same with rediss://
  * (TLS), unix:///path[?db=N]. A host is a name, an IPv4 address, or an IPv6 address in
  * brackets, with a zone if needed: [fe80::1%25eth0]. Names are looked up by getaddrinfo(3)
- * in threads of the library, at most 16 in the process. Such a thread may outlive the
+ * in threads of the library, at most 64 in the process. Such a thread may outlive the
  * client: a plugin that contains a static libredlock must not be unloaded by dlclose().
  * The loop does not end while the client exists. `base` must outlive the client: call
  * event_base_free() after redlock_client_free(). On failure `ret_error`, if not NULL, is a

@@ -13,9 +13,13 @@
 
 #include "system.h"
 
-#define THREADS_MAX 16
-#define HALF        (RL_ADDRESSES_MAX / 2)    /* of the addresses, for the second family */
-#define PAUSE_NS    (5 * INT64_C(1000000000)) /* while a name fails; between two begins */
+#define SECOND_NS   INT64_C(1000000000)
+#define SILENT_NS   SECOND_NS /* a lookup that has run for this long is silent */
+#define PROMPT_MAX  16        /* lookups that run and are not silent */
+#define RETRIES_MAX 8         /* lookups that run and were silent before */
+#define THREADS_MAX 64
+#define HALF        (RL_ADDRESSES_MAX / 2) /* of the addresses, for the second family */
+#define PAUSE_NS    (5 * SECOND_NS)        /* while a name fails; between two begins */
 
 static const int family[RL_LOOKUP_FAMILIES] = {AF_INET, AF_INET6};
 
@@ -26,10 +30,13 @@ struct lookup {
     struct rl_name *name;
     int family;
     enum lookup_state state;
-    struct lookup *next; /* QUEUED */
-    int64_t not_before;  /* while it fails; of CLOCK_BOOTTIME */
-    int error;           /* EAI_..., of the last one */
-    unsigned answered;   /* the number of the last answer, of all in the process */
+    unsigned
+        queued; /* the number of the last entry into the queue, of all in the process */
+    int64_t silent_at;  /* RUNNING; of monotonic_ns() */
+    bool was_silent;    /* the last one */
+    int64_t not_before; /* while it fails; of CLOCK_BOOTTIME */
+    int error;          /* EAI_..., of the last one */
+    unsigned answered;  /* the number of the last answer, of all in the process */
     unsigned count;
     struct rl_address address[RL_ADDRESSES_MAX];
     char reason[RL_LOOKUP_REASON];
@@ -49,13 +56,24 @@ struct rl_name {
 struct table {
     unsigned generation; /* of rl_system_fork_generation() */
     struct table *inherited;
-    pthread_mutex_t mutex; /* guards the rest, and each name */
+    pthread_mutex_t mutex;  /* guards the rest, and each name */
+    pthread_cond_t changed; /* a lookup was queued; a free thread waits for it */
     struct rl_name *names;
-    struct lookup *queue, **queue_end;
-    unsigned threads, answers;
+    unsigned threads, spare; /* all; those that run no lookup */
+    unsigned entries, answers;
 };
 
 static _Atomic(struct table *) tables;
+
+static void init_locks(struct table *table)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&table->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&table->mutex, NULL);
+}
 
 static struct table *get_table(void)
 {
@@ -68,10 +86,10 @@ static struct table *get_table(void)
         return NULL;
     table->generation = generation;
     table->inherited = known;
-    table->queue_end = &table->queue;
-    pthread_mutex_init(&table->mutex, NULL);
+    init_locks(table);
     if (atomic_compare_exchange_strong(&tables, &known, table))
         return table;
+    pthread_cond_destroy(&table->changed);
     pthread_mutex_destroy(&table->mutex);
     free(table);
     return known;
@@ -88,6 +106,75 @@ static struct table *lock_table(void)
 static int64_t now_ns(void)
 {
     return rl_system_clock_ns(CLOCK_BOOTTIME);
+}
+
+/* The clock of the threads that wait. */
+static int64_t monotonic_ns(void)
+{
+    return rl_system_clock_ns(CLOCK_MONOTONIC);
+}
+
+/* --- the queue --- */
+
+/* The lookups that run. */
+struct running {
+    unsigned prompt;   /* not silent yet */
+    unsigned retries;  /* silent before */
+    int64_t silent_at; /* when the first of the prompt ones becomes silent */
+};
+
+static void count_running(struct running *running, const struct lookup *lookup, int64_t now)
+{
+    if (lookup->state != RUNNING)
+        return;
+    if (lookup->was_silent)
+        running->retries++;
+    if (now >= lookup->silent_at)
+        return;
+    running->prompt++;
+    if (lookup->silent_at < running->silent_at)
+        running->silent_at = lookup->silent_at;
+}
+
+static struct running get_running(const struct table *table)
+{
+    struct running running = {.silent_at = INT64_MAX};
+    int64_t now = monotonic_ns();
+    for (const struct rl_name *name = table->names; name; name = name->next)
+        for (unsigned i = 0; i < RL_LOOKUP_FAMILIES; i++)
+            count_running(&running, &name->lookup[i], now);
+    return running;
+}
+
+static bool is_running(const struct rl_name *name)
+{
+    return name->lookup[0].state == RUNNING || name->lookup[1].state == RUNNING;
+}
+
+/*
+ * Names of which no lookup runs come first: a silent name delays them by its first lookup
+ * only. The others follow in the order of the queue.
+ */
+static bool is_before(const struct lookup *a, const struct lookup *b)
+{
+    if (is_running(a->name) != is_running(b->name))
+        return is_running(b->name);
+    return a->queued < b->queued;
+}
+
+/* The next lookup that may run when there is room; NULL: none. */
+static struct lookup *first_queued(const struct table *table, const struct running *running)
+{
+    struct lookup *first = NULL;
+    for (struct rl_name *name = table->names; name; name = name->next)
+        for (unsigned i = 0; i < RL_LOOKUP_FAMILIES; i++) {
+            struct lookup *lookup = &name->lookup[i];
+            bool may_run = lookup->state == QUEUED &&
+                           (!lookup->was_silent || running->retries < RETRIES_MAX);
+            if (may_run && (!first || is_before(lookup, first)))
+                first = lookup;
+        }
+    return first;
 }
 
 /* --- lookups, in threads --- */
@@ -133,13 +220,31 @@ static void end_lookup(struct lookup *lookup)
         (void)!write(user->wake_fd, &one, sizeof(one));
 }
 
+static void *run_lookups(void *arg);
+
+/* Sees to it that a thread looks at the queue. Returns 0, or pthread_create()'s error. */
+static int provide_thread(struct table *table)
+{
+    pthread_t thread;
+    if (table->spare > 0 || table->threads == THREADS_MAX) {
+        pthread_cond_signal(&table->changed);
+        return 0;
+    }
+    int error = rl_system_start_thread(&thread, "redlock-names", run_lookups, table);
+    if (error == 0) {
+        pthread_detach(thread);
+        table->threads++;
+        table->spare++;
+    }
+    return error;
+}
+
 /* The name stays in the table meanwhile. */
 static void run_lookup(struct table *table, struct lookup *lookup)
 {
     const struct addrinfo hints = {.ai_family = lookup->family, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
     int64_t begun = now_ns();
-    lookup->state = RUNNING;
     pthread_mutex_unlock(&table->mutex);
     int error = getaddrinfo(lookup->name->host, NULL, &hints, &list);
     int system_error = errno;
@@ -147,6 +252,7 @@ static void run_lookup(struct table *table, struct lookup *lookup)
     if (error == 0 || is_no_such_address(error))
         store_addresses(lookup, list);
     store_reason(lookup, error, system_error);
+    lookup->was_silent = monotonic_ns() >= lookup->silent_at;
     lookup->not_before = error == 0 ? 0 : begun + PAUSE_NS;
     lookup->answered = ++table->answers;
     end_lookup(lookup);
@@ -154,54 +260,68 @@ static void run_lookup(struct table *table, struct lookup *lookup)
         freeaddrinfo(list);
 }
 
-static struct lookup *take_queued(struct table *table)
+/* If no thread can be started, the queue waits for the next request, or a lookup's end. */
+static void provide_next(struct table *table)
 {
-    struct lookup *lookup = table->queue;
-    if (!lookup)
-        return NULL;
-    table->queue = lookup->next;
-    if (!table->queue)
-        table->queue_end = &table->queue;
-    return lookup;
+    struct running running = get_running(table);
+    if (first_queued(table, &running))
+        (void)provide_thread(table);
 }
 
+static void wait_until(struct table *table, int64_t ns)
+{
+    const struct timespec at = {.tv_sec = ns / SECOND_NS, .tv_nsec = ns % SECOND_NS};
+    pthread_cond_timedwait(&table->changed, &table->mutex, &at);
+}
+
+/* Returns the next lookup when there is room for it. NULL: this thread is not needed. */
+static struct lookup *await_lookup(struct table *table)
+{
+    for (;;) {
+        struct running running = get_running(table);
+        struct lookup *lookup = first_queued(table, &running);
+        if (!lookup || running.prompt < PROMPT_MAX)
+            return lookup;
+        wait_until(table, running.silent_at);
+    }
+}
+
+/*
+ * Before a thread begins a lookup, it provides one for the rest of the queue: that one is
+ * there when there is room, however long the lookups take.
+ */
 static void *run_lookups(void *arg)
 {
     struct table *table = arg;
     struct lookup *lookup;
     pthread_mutex_lock(&table->mutex);
-    while ((lookup = take_queued(table)))
+    while ((lookup = await_lookup(table))) {
+        table->spare--;
+        lookup->state = RUNNING;
+        lookup->silent_at = monotonic_ns() + SILENT_NS;
+        provide_next(table);
         run_lookup(table, lookup);
+        table->spare++;
+    }
+    table->spare--;
     table->threads--;
     pthread_mutex_unlock(&table->mutex);
     return NULL;
 }
 
-/* Returns 0, or the error number of pthread_create(). */
-static int start_thread(struct table *table)
-{
-    pthread_t thread;
-    int error = rl_system_start_thread(&thread, "redlock-names", run_lookups, table);
-    if (error == 0) {
-        pthread_detach(thread);
-        table->threads++;
-    }
-    return error;
-}
-
+/* Also for a lookup that is queued: the thread that it needs may have failed to start. */
 static void begin_lookup(struct table *table, struct lookup *lookup)
 {
-    if (lookup->state != IDLE || now_ns() < lookup->not_before)
+    bool is_due = lookup->state == IDLE && now_ns() >= lookup->not_before;
+    if (!is_due && lookup->state != QUEUED)
         return;
-    int error = table->threads < THREADS_MAX ? start_thread(table) : 0;
-    if (error != 0) {
+    int error = provide_thread(table);
+    if (error != 0 && table->threads == 0) {
         store_reason(lookup, EAI_SYSTEM, error);
-        return;
+    } else if (is_due) {
+        lookup->state = QUEUED;
+        lookup->queued = ++table->entries;
     }
-    lookup->state = QUEUED;
-    lookup->next = NULL;
-    *table->queue_end = lookup;
-    table->queue_end = &lookup->next;
 }
 
 /* --- names --- */
@@ -318,6 +438,7 @@ void rl_name_read(const struct rl_name_user *user, struct rl_addresses *ret_addr
         first = &user->name->lookup[1];
     }
     ret_addresses->is_whole = first->state == IDLE && second->state == IDLE;
+    ret_addresses->is_running = is_running(user->name);
     ret_addresses->count = 0;
     unsigned room = second->count < HALF ? second->count : HALF;
     add_addresses(ret_addresses, first, RL_ADDRESSES_MAX - room);

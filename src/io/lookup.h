@@ -5,6 +5,9 @@
  * IPv4 and IPv6 are asked separately: a server may answer for one of them at once, and for
  * the other one never. At most one lookup of a name and family runs at a time, and while it
  * fails, at most one begins in 5 s. A lookup goes on when nobody waits for it any more.
+ *
+ * A lookup that has run for 1 s is silent. At most 16 others run at a time, and at most 8
+ * that were silent before; all in at most 64 threads. The rest are queued.
  */
 #ifndef RL_LOOKUP_H
 #define RL_LOOKUP_H
@@ -26,7 +29,8 @@ struct rl_name_user {
 };
 
 struct rl_addresses {
-    bool is_whole; /* no lookup of the name runs or is queued */
+    bool is_whole;   /* no lookup of the name runs or is queued */
+    bool is_running; /* one runs */
     unsigned count;
     struct rl_address address[RL_ADDRESSES_MAX]; /* without a port */
     char reason[RL_LOOKUP_REASON];               /* of a failure; "" if there was none */

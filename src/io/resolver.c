@@ -211,6 +211,14 @@ void rl_resolve_start(struct rl_resolve *request)
     resolver_finish(request);
 }
 
+const char *rl_resolve_silence(const struct rl_resolve *request)
+{
+    struct rl_addresses known;
+    rl_name_read(&request->user, &known);
+    return known.is_running ? "the name server has not answered"
+                            : "the lookup of the name waits for others to end";
+}
+
 void rl_resolve_cancel(struct rl_resolve *request)
 {
     stop_waiting(request);

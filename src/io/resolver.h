@@ -34,6 +34,9 @@ struct rl_resolve *rl_resolve_new(struct rl_resolver *resolver, const char *host
  */
 void rl_resolve_start(struct rl_resolve *request);
 
+/* Of a request that waits: for what, in the resolver's own words. */
+const char *rl_resolve_silence(const struct rl_resolve *request);
+
 /* After this, `done` is not called. It can be started again. */
 void rl_resolve_cancel(struct rl_resolve *request);
 

@@ -279,7 +279,7 @@ void rl_connection_note_silence(struct rl_connection *connection)
     bool in_handshake =
         connection->stream && !connection->connected && connection->peer.tls;
     rl_words_set(&connection->words, RL_FAULT_TIMEOUT,
-                 resolves       ? "the name server has not answered"
+                 resolves       ? rl_resolve_silence(connection->resolve)
                  : in_handshake ? "does this port speak TLS?"
                                 : "");
 }

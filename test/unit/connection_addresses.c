@@ -47,6 +47,12 @@ void rl_resolve_start(struct rl_resolve *request)
     request->done(address, addresses, addresses ? "" : "no such name", request->arg);
 }
 
+const char *rl_resolve_silence(const struct rl_resolve *request)
+{
+    (void)request;
+    return "";
+}
+
 void rl_resolve_cancel(struct rl_resolve *request)
 {
     (void)request;

@@ -1,6 +1,7 @@
 /*
  * Names, by a getaddrinfo(3), a pthread_create(3) and a clock that this program replaces:
- * each family answers, fails, or does not answer until the test says so.
+ * each family answers, fails, or does not answer until the test says so; a host whose name
+ * begins with "good" always answers.
  */
 #include "io/resolver.h"
 
@@ -12,6 +13,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,10 +27,13 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
                    void *arg);
 
 #define PORT        6379
-#define HOSTS       20
+#define HOSTS       40
 #define PATIENCE_MS 60000
-#define THREADS_MAX 16
+#define PROMPT_MAX  16
+#define RETRIES_MAX 8
+#define THREADS_MAX 64
 #define DELAY_NS    INT64_C(50000000)
+#define SILENT_NS   INT64_C(1000000000)
 #define PAUSE_NS    INT64_C(5000000000)
 
 enum { V4, V6, FAMILIES };
@@ -44,7 +49,10 @@ static struct zone {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards it, and the next */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static unsigned most_running;
+static pthread_cond_t *sleeps; /* a thread waits for it, or for a time */
+static pthread_mutex_t *sleeps_with;
 static int thread_error; /* of pthread_create(); 0: it works */
+static atomic_uint threads_started;
 static _Atomic int64_t clock_ns = 1000 * INT64_C(1000000000); /* stands still */
 
 /* --- what the resolver calls --- */
@@ -102,10 +110,11 @@ int made_getaddrinfo(const char *host, const char *service, const struct addrinf
     if (zone[V4].running + zone[V6].running > most_running)
         most_running = zone[V4].running + zone[V6].running;
     pthread_cond_broadcast(&changed);
-    while (from->is_silent)
+    while (from->is_silent && strncmp(host, "good", 4) != 0)
         pthread_cond_wait(&changed, &mutex);
     int error = answer(from, hints->ai_family, ret_list);
     from->running--;
+    pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&mutex);
     return error;
 }
@@ -113,7 +122,10 @@ int made_getaddrinfo(const char *host, const char *service, const struct addrinf
 int made_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
                         void *arg)
 {
-    return thread_error ? thread_error : pthread_create(thread, attr, run, arg);
+    if (thread_error)
+        return thread_error;
+    threads_started++;
+    return pthread_create(thread, attr, run, arg);
 }
 
 int made_clock_gettime(clockid_t id, struct timespec *at)
@@ -124,7 +136,35 @@ int made_clock_gettime(clockid_t id, struct timespec *at)
     return 0;
 }
 
+/* See pass(). */
+int made_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *with,
+                        const struct timespec *until)
+{
+    pthread_mutex_lock(&mutex);
+    sleeps = cond;
+    sleeps_with = with;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&mutex);
+    if (clock_ns >= until->tv_sec * INT64_C(1000000000) + until->tv_nsec)
+        return ETIMEDOUT;
+    return pthread_cond_wait(cond, with);
+}
+
 /* --- what the tests do --- */
+
+/* A thread that waits for a time holds its mutex until it waits. */
+static void pass(int64_t ns)
+{
+    clock_ns += ns;
+    pthread_mutex_lock(&mutex);
+    pthread_cond_t *cond = sleeps;
+    pthread_mutex_unlock(&mutex);
+    if (!cond)
+        return;
+    pthread_mutex_lock(sleeps_with);
+    pthread_cond_broadcast(cond);
+    pthread_mutex_unlock(sleeps_with);
+}
 
 static void set_zone(unsigned family, int error, const char *address)
 {
@@ -156,6 +196,22 @@ static void await_asked(unsigned family, unsigned times)
 {
     pthread_mutex_lock(&mutex);
     while (zone[family].asked < times)
+        pthread_cond_wait(&changed, &mutex);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void await_running(unsigned count)
+{
+    pthread_mutex_lock(&mutex);
+    while (zone[V4].running + zone[V6].running != count)
+        pthread_cond_wait(&changed, &mutex);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void await_sleeper(void)
+{
+    pthread_mutex_lock(&mutex);
+    while (!sleeps)
         pthread_cond_wait(&changed, &mutex);
     pthread_mutex_unlock(&mutex);
 }
@@ -468,27 +524,127 @@ Test(resolver, the_last_addresses_are_used_while_a_lookup_fails_or_is_late)
 
 /* --- threads --- */
 
-Test(resolver, at_most_16_threads)
+/* Names that are never answered, of both families. */
+static struct outcome silent[HOSTS];
+
+static void start_silent(unsigned count)
 {
     static char host[HOSTS][8];
-    struct outcome outcome[HOSTS] = {0};
-    silence(V4);
-    silence(V6);
-    for (unsigned i = 0; i < HOSTS; i++) {
-        snprintf(host[i], sizeof(host[i]), "node%u", i);
-        prepare(&outcome[i], host[i]);
-        rl_resolve_start(outcome[i].request);
+    for (unsigned family = 0; family < FAMILIES; family++) {
+        set_zone(family, 0, family == V4 ? "10.0.0.1" : "fd00::1");
+        silence(family);
     }
-    await_asked(V4, THREADS_MAX / 2);
-    await_asked(V6, THREADS_MAX / 2);
-    set_zone(V4, 0, "10.0.0.1");
-    set_zone(V6, EAI_NODATA, NULL);
-    for (unsigned i = 0; i < HOSTS; i++)
-        await(&outcome[i]);
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(host[i], sizeof(host[i]), "node%u", i);
+        silent[i].times = 0;
+        if (!silent[i].request)
+            prepare(&silent[i], host[i]);
+        rl_resolve_start(silent[i].request);
+    }
+}
+
+/* They end after all, with this error. */
+static void end_silent(unsigned count, int error)
+{
+    set_zone(V4, error, "10.0.0.1");
+    set_zone(V6, error, "fd00::1");
+    for (unsigned i = 0; i < count; i++)
+        await(&silent[i]);
+    await_running(0);
+}
+
+static void free_silent(unsigned count)
+{
+    for (unsigned i = 1; i < count; i++)
+        rl_resolve_free(silent[i].request);
+    end(&silent[0]);
+}
+
+static void expect_good(struct outcome *outcome, const char *host)
+{
+    prepare(outcome, host);
+    resolve(outcome);
+    expect_addresses(outcome, 2, outcome->text[0], outcome->text[1]);
+    rl_resolve_free(outcome->request);
+}
+
+Test(resolver, at_most_16_lookups_that_are_not_silent)
+{
+    start_silent(HOSTS);
+    await_running(PROMPT_MAX);
+    await_sleeper();
+    end_silent(HOSTS, 0);
+    cr_assert_eq(most_running, PROMPT_MAX);
+    free_silent(HOSTS);
+}
+
+/* On the first try, beside 16 names whose lookups are all ahead of it. */
+Test(resolver, silent_lookups_make_room_for_others)
+{
+    struct outcome good = {0};
+    start_silent(PROMPT_MAX);
+    await_running(PROMPT_MAX);
+    prepare(&good, "good");
+    rl_resolve_start(good.request);
+    cr_assert_str_eq(rl_resolve_silence(silent[0].request),
+                     "the name server has not answered");
+    cr_assert_str_eq(rl_resolve_silence(good.request),
+                     "the lookup of the name waits for others to end");
+    await_sleeper();
+    pass(SILENT_NS);
+    await(&good);
+    await_running(2 * PROMPT_MAX);
+    rl_resolve_free(good.request);
+    end_silent(PROMPT_MAX, 0);
+    free_silent(PROMPT_MAX);
+}
+
+Test(resolver, at_most_64_threads)
+{
+    start_silent(HOSTS);
+    for (unsigned running = PROMPT_MAX; running < THREADS_MAX; running += PROMPT_MAX) {
+        await_running(running);
+        pass(SILENT_NS);
+    }
+    await_running(THREADS_MAX);
+    cr_assert_eq(threads_started, THREADS_MAX);
+    end_silent(HOSTS, 0);
     cr_assert_eq(most_running, THREADS_MAX);
-    for (unsigned i = 1; i < HOSTS; i++)
-        rl_resolve_free(outcome[i].request);
-    end(&outcome[0]);
+    free_silent(HOSTS);
+}
+
+Test(resolver, at_most_8_lookups_that_were_silent_before)
+{
+    struct outcome good = {0};
+    start_silent(PROMPT_MAX);
+    await_running(PROMPT_MAX);
+    pass(SILENT_NS);
+    await_running(2 * PROMPT_MAX);
+    pass(SILENT_NS);
+    end_silent(PROMPT_MAX, EAI_AGAIN);
+    pass(PAUSE_NS);
+    most_running = 0;
+    start_silent(PROMPT_MAX);
+    await_running(RETRIES_MAX);
+    expect_good(&good, "good1");
+    pass(SILENT_NS);
+    expect_good(&good, "good2");
+    await_running(RETRIES_MAX);
+    end_silent(PROMPT_MAX, 0);
+    cr_assert_leq(most_running, RETRIES_MAX + FAMILIES, "%u", most_running);
+    free_silent(PROMPT_MAX);
+}
+
+/* A thread that waits for room in the queue takes what comes into an empty one, too. */
+Test(resolver, a_thread_that_waits_looks_up_at_once)
+{
+    struct outcome good = {0};
+    start_silent(PROMPT_MAX);
+    await_running(PROMPT_MAX);
+    await_sleeper();
+    end_silent(PROMPT_MAX, 0);
+    expect_good(&good, "good");
+    free_silent(PROMPT_MAX);
 }
 
 Test(resolver, no_thread_is_a_fault_of_that_try)
@@ -508,6 +664,28 @@ Test(resolver, no_thread_is_a_fault_of_that_try)
     resolve(&outcome);
     expect_addresses(&outcome, 1, "10.0.0.1", "10.0.0.1");
     end(&outcome);
+}
+
+/* The lookups that it would have run are neither lost nor a fault: another thread lives. */
+Test(resolver, a_further_thread_that_does_not_start)
+{
+    struct outcome good = {0};
+    start_silent(PROMPT_MAX);
+    await_running(PROMPT_MAX);
+    await_sleeper();
+    thread_error = EAGAIN;
+    pass(SILENT_NS);
+    await_running(PROMPT_MAX + 1);
+    prepare(&good, "good");
+    rl_resolve_start(good.request);
+    cr_assert_eq(good.times, 0);
+    thread_error = 0;
+    rl_resolve_cancel(good.request);
+    resolve(&good);
+    await_running(2 * PROMPT_MAX);
+    rl_resolve_free(good.request);
+    end_silent(PROMPT_MAX, 0);
+    free_silent(PROMPT_MAX);
 }
 
 Test(resolver, a_client_that_ends_during_its_lookup)

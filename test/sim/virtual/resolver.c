@@ -95,6 +95,12 @@ void rl_resolve_start(struct rl_resolve *request)
     event_at(&request->answer, events_now() + network.address[request->host].lookup_delay);
 }
 
+const char *rl_resolve_silence(const struct rl_resolve *request)
+{
+    (void)request;
+    return "the name server has not answered";
+}
+
 void rl_resolve_cancel(struct rl_resolve *request)
 {
     event_cancel(&request->answer);
