@@ -48,6 +48,7 @@ class Client:
             "CHAOS_REDLOCK": lab.program,
             "CHAOS_JOB": str(self.team.programs / "chaos-job"),
             "NAMES_FAIL": str(self.team.folder / "names-fail"),
+            "NAMES_SILENT": str(self.team.folder / "names-silent"),
             "PYTHONPATH": str(ROOT / "python"), "REDLOCK_LIBRARY": self.team.library, **clock,
             **shim})
         with open(self.team.folder / f"{self.name()}.err", "wb") as err:

@@ -129,8 +129,8 @@ def slew(arena):
 
 
 def no_names(arena):
-    """And connections that need them."""
-    path = arena.team.folder / "names-fail"
+    """And connections that need them. A lookup fails, or does not end."""
+    path = arena.team.folder / arena.prng.choice(["names-fail", "names-silent"])
     path.touch()
     arena.network.cut(arena.some_ways())
     yield arena.prng.uniform(1, 4)

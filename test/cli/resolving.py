@@ -299,6 +299,19 @@ def _(quorum):
     expect_run(quorum, answers(["127.0.0.1"], None))
 
 
+@case("eight names that are never answered: the others connect before those time out")
+def _(quorum):
+    known = addresses("127.0.0.1")
+    with servers("nameserver 127.0.0.1\noptions timeout:30\n"), lab.Quorum(4) as more, \
+            NameServer(lambda question: None if b"silent" in question else known(question)):
+        silent = [f"redis://silent{number}.test" for number in range(8)]
+        good = [f"redis://good{number}.test:{server.listen()}"
+                for number, server in enumerate([*quorum.servers, *more.servers])]
+        for uris in silent + good, good + silent:  # one of them asks for the silent ones first
+            redlock("run", "-w", "25s", "k", "true",
+                    env={"REDLOCK_NODES": ",".join(uris)}).expect(0)
+
+
 # --- IPv6 ---
 
 def can_bind(address, index=0):

@@ -4,10 +4,11 @@
  *
  * All of them share the lookups. Each client either becomes ready, or is freed at some
  * moment before. Beside a name of a server there are names that do not exist, with or
- * without a name server that says so. A plain program, so that tools for threads can run
- * it.
+ * without a name server that says so, and names that are not answered for most of the time
+ * (../chaos/names.c). A plain program, so that tools for threads can run it.
  */
 #include <event2/event.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -25,6 +26,9 @@
 #define THREADS_MAX 64
 #define PATIENCE_S  300
 #define NAMES       4 /* their lookups leave threads for others, also if no server replies */
+#define SILENT      16
+#define SILENT_US   1200000
+#define ANSWERED_US 100000
 #define PASSES      20 /* of the loop, at most, of a client that is freed early */
 
 static struct servers servers;
@@ -50,8 +54,8 @@ static void on_alarm(int signal)
 
 static redlock_client *make_client(struct event_base *base, unsigned number)
 {
-    char uri[3][64];
-    const char *const uris[] = {uri[0], uri[1], uri[2]};
+    char uri[4][64];
+    const char *const uris[] = {uri[0], uri[1], uri[2], uri[3]};
     redlock_client *client;
     redlock_options options;
     redlock_options_init(&options);
@@ -59,7 +63,8 @@ static redlock_client *make_client(struct event_base *base, unsigned number)
     snprintf(uri[0], sizeof(uri[0]), "redis://localhost:%d", servers.server[0].port);
     snprintf(uri[1], sizeof(uri[1]), "redis://name-%u.invalid", number % NAMES);
     snprintf(uri[2], sizeof(uri[2]), "redis://[fe80::1%%25none]");
-    if (redlock_client_new(base, uris, 3, &options, &client, NULL) != REDLOCK_OK)
+    snprintf(uri[3], sizeof(uri[3]), "redis://silent-%u.node.test", number % SILENT);
+    if (redlock_client_new(base, uris, 4, &options, &client, NULL) != REDLOCK_OK)
         fail(redlock_last_error()->text);
     return client;
 }
@@ -90,8 +95,24 @@ static void *come_and_go(void *arg)
     return NULL;
 }
 
+/* The names are silent for longer than it takes to count as that, and answer in between. */
+static void change_names(unsigned times)
+{
+    const char *path = getenv("NAMES_SILENT");
+    for (unsigned i = 0; i < times; i++) {
+        int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+        if (fd < 0)
+            fail("no file");
+        close(fd);
+        usleep(SILENT_US);
+        unlink(path);
+        usleep(ANSWERED_US);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    static char path[100];
     unsigned seconds = argc > 1 ? (unsigned)atoi(argv[1]) : SECONDS;
     unsigned threads = argc > 2 ? (unsigned)atoi(argv[2]) : THREADS;
     static pthread_t thread[THREADS_MAX];
@@ -102,12 +123,14 @@ int main(int argc, char **argv)
     servers_kill(&servers, 0);
     servers_choose_port(&servers, 0, "127.0.0.1 -::1");
     servers_launch(&servers, 0);
+    snprintf(path, sizeof(path), "%s/names-silent", servers.folder);
+    setenv("NAMES_SILENT", path, 1);
     for (unsigned i = 0; i < threads && i < THREADS_MAX; i++) {
         seed[i] = i;
         if (pthread_create(&thread[i], NULL, come_and_go, &seed[i]) != 0)
             fail("no thread");
     }
-    sleep(seconds);
+    change_names(seconds);
     ends = true;
     for (unsigned i = 0; i < threads && i < THREADS_MAX; i++)
         pthread_join(thread[i], NULL);
