@@ -222,10 +222,13 @@ static void end_lookup(struct lookup *lookup)
 
 static void *run_lookups(void *arg);
 
-/* Sees to it that a thread looks at the queue. Returns 0, or pthread_create()'s error. */
+/* One for the queue, if it has a lookup for it. Returns 0, or pthread_create()'s error. */
 static int provide_thread(struct table *table)
 {
     pthread_t thread;
+    struct running running = get_running(table);
+    if (!first_queued(table, &running))
+        return 0;
     if (table->spare > 0 || table->threads == THREADS_MAX) {
         pthread_cond_signal(&table->changed);
         return 0;
@@ -260,14 +263,6 @@ static void run_lookup(struct table *table, struct lookup *lookup)
         freeaddrinfo(list);
 }
 
-/* If no thread can be started, the queue waits for the next request, or a lookup's end. */
-static void provide_next(struct table *table)
-{
-    struct running running = get_running(table);
-    if (first_queued(table, &running))
-        (void)provide_thread(table);
-}
-
 static void wait_until(struct table *table, int64_t ns)
 {
     const struct timespec at = {.tv_sec = ns / SECOND_NS, .tv_nsec = ns % SECOND_NS};
@@ -299,7 +294,7 @@ static void *run_lookups(void *arg)
         table->spare--;
         lookup->state = RUNNING;
         lookup->silent_at = monotonic_ns() + SILENT_NS;
-        provide_next(table);
+        (void)provide_thread(table);
         run_lookup(table, lookup);
         table->spare++;
     }
@@ -309,19 +304,20 @@ static void *run_lookups(void *arg)
     return NULL;
 }
 
-/* Also for a lookup that is queued: the thread that it needs may have failed to start. */
-static void begin_lookup(struct table *table, struct lookup *lookup)
+static void enqueue(struct table *table, struct lookup *lookup)
 {
-    bool is_due = lookup->state == IDLE && now_ns() >= lookup->not_before;
-    if (!is_due && lookup->state != QUEUED)
+    if (lookup->state != IDLE || now_ns() < lookup->not_before)
         return;
-    int error = provide_thread(table);
-    if (error != 0 && table->threads == 0) {
-        store_reason(lookup, EAI_SYSTEM, error);
-    } else if (is_due) {
-        lookup->state = QUEUED;
-        lookup->queued = ++table->entries;
-    }
+    lookup->state = QUEUED;
+    lookup->queued = ++table->entries;
+}
+
+static void drop_queued(struct lookup *lookup, int error)
+{
+    if (lookup->state != QUEUED)
+        return;
+    lookup->state = IDLE;
+    store_reason(lookup, EAI_SYSTEM, error);
 }
 
 /* --- names --- */
@@ -405,7 +401,11 @@ void rl_name_look_up(const struct rl_name_user *user)
 {
     struct table *table = lock_table();
     for (unsigned i = 0; i < RL_LOOKUP_FAMILIES; i++)
-        begin_lookup(table, &user->name->lookup[i]);
+        enqueue(table, &user->name->lookup[i]);
+    int error = provide_thread(table);
+    bool is_lost = error != 0 && table->threads == 0;
+    for (unsigned i = 0; is_lost && i < RL_LOOKUP_FAMILIES; i++)
+        drop_queued(&user->name->lookup[i], error);
     pthread_mutex_unlock(&table->mutex);
 }
 

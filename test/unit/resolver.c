@@ -543,6 +543,14 @@ static void start_silent(unsigned count)
     }
 }
 
+static void start_again(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        rl_resolve_cancel(silent[i].request);
+        rl_resolve_start(silent[i].request);
+    }
+}
+
 /* They end after all, with this error. */
 static void end_silent(unsigned count, int error)
 {
@@ -630,6 +638,9 @@ Test(resolver, at_most_8_lookups_that_were_silent_before)
     pass(SILENT_NS);
     expect_good(&good, "good2");
     await_running(RETRIES_MAX);
+    unsigned threads = threads_started;
+    start_again(PROMPT_MAX);
+    cr_assert_eq(threads_started, threads, "there is nothing for a thread to do");
     end_silent(PROMPT_MAX, 0);
     cr_assert_leq(most_running, RETRIES_MAX + FAMILIES, "%u", most_running);
     free_silent(PROMPT_MAX);
