@@ -50,8 +50,7 @@ typedef enum redlock_admission {
     REDLOCK_ADMIT_REPLACE,
     /*
      * Another server has the place of each node of this client: none of them votes again,
-     * whatever list of nodes a client has. Until its key "!marker" is deleted, no admission
-     * takes such a node.
+     * whatever list of nodes a client has, until its key "!marker" is deleted.
      * Results: UNREACHED, UNADMITTED (a node has no marker).
      */
     REDLOCK_ADMIT_RETIRE,

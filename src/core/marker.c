@@ -173,12 +173,11 @@ static void take_state(struct reader *reader, struct rl_marker *marker)
         reader->bad = true;
 }
 
-/* Their order is checked by is_canonical(). A capital letter is bad, `retired` too. */
+/* Their order is checked by is_canonical(). */
 static void take_promises(struct reader *reader, struct rl_marker *marker)
 {
-    bool none = reader->at < reader->end && *reader->at == no_promise;
-    if (none)
-        reader->at++;
+    bool none = take_text(reader, &no_promise, 1);
+    marker->retired = !none && take_text(reader, &retired, 1);
     while (!none && reader->at < reader->end && *reader->at >= 'a' && *reader->at <= 'z')
         marker->promises |= RL_PROMISE(*reader->at++);
 }

@@ -33,8 +33,8 @@ struct rl_roster {
 
 /*
  * Promises of the operator, one bit for each small letter (safety.md, Promises). A letter
- * that this release does not know is kept and has no effect. A marker with a capital letter
- * is no valid marker for it: a later release may restrict a node by one.
+ * that this release does not know is kept and has no effect. A capital letter restricts the
+ * node: R, it is retired. A marker with another one is not valid for this release.
  */
 #define RL_PROMISE(letter) (1u << ((letter) - 'a'))
 #define RL_PROMISE_DURABLE RL_PROMISE('d') /* the node loses nothing */
@@ -51,7 +51,7 @@ struct rl_process {
 struct rl_marker {
     uint64_t nonce; /* random, new with each write */
     bool active;    /* false: it is quarantined and does not vote */
-    bool retired;   /* only written: another server has its place, and it never votes */
+    bool retired;   /* another server has its place: it never votes */
     uint8_t index;
     uint32_t promises;
     struct rl_process process;

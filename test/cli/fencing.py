@@ -13,8 +13,9 @@ SHORT = ("--max-ttl", TTL)
 QUARANTINE_S = 11
 LOOK_SECONDS = 0.1  # between two looks at a node in quarantine
 
-# stderr of an admission that succeeds: on a busy machine it reports what it waits for.
-ADMITTED = r"^(redlock: admit: waiting: [^\n]*\n)*$"
+# stderr of an admission that succeeds: on a busy machine it reports what it waits for. One that
+# promises nothing says what a restart of a majority then needs.
+ADMITTED = r"^(redlock: (admit: waiting:|if a majority of these nodes restarts) [^\n]*\n)*$"
 
 
 def found(quorum, *words):

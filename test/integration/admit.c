@@ -351,7 +351,7 @@ Test(admit, refuses_invalid_options)
     quorum_open(&s, 3);
     cr_assert_eq(redlock_admit(s.client, (redlock_admission)0, 0, admitted_note, &admitted),
                  REDLOCK_BAD_OPTION);
-    cr_assert_eq(redlock_admit(s.client, (redlock_admission)5, 0, admitted_note, &admitted),
+    cr_assert_eq(redlock_admit(s.client, (redlock_admission)6, 0, admitted_note, &admitted),
                  REDLOCK_BAD_OPTION);
     cr_assert_eq(
         redlock_admit(s.client, REDLOCK_ADMIT_REPLACE, 3, admitted_note, &admitted),

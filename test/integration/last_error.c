@@ -448,8 +448,8 @@ Test(last_error, of_operators)
           "!queue, "
           "!term, !watch");
     FAILS(redlock_check(alone.client, 0, NULL, NULL), BAD_OPTION, CALLBACK_IS_NULL);
-    FAILS(redlock_admit(alone.client, (redlock_admission)5, 0, NULL, NULL), BAD_OPTION,
-          "how is 5, and must be at most 4");
+    FAILS(redlock_admit(alone.client, (redlock_admission)6, 0, NULL, NULL), BAD_OPTION,
+          "how is 6, and must be at most 5");
     FAILS(redlock_admit(alone.client, REDLOCK_ADMIT_REPLACE, 1, NULL, NULL), BAD_OPTION,
           "node is 1, and must be at most 0");
     SUCCEEDS(admit());

@@ -184,4 +184,3 @@ Test(lookup_threads, a_further_thread_that_does_not_start)
     end_silent(PROMPT_MAX, 0);
     free_silent(PROMPT_MAX);
 }
-

@@ -30,7 +30,8 @@ static struct rl_marker marker_of(unsigned n)
 static bool same_marker(const struct rl_marker *a, const struct rl_marker *b)
 {
     bool same = a->nonce == b->nonce && a->active == b->active && a->index == b->index &&
-                a->promises == b->promises && rl_process_equal(&a->process, &b->process) &&
+                a->promises == b->promises && a->retired == b->retired &&
+                rl_process_equal(&a->process, &b->process) &&
                 a->roster.deployment == b->roster.deployment &&
                 a->roster.max_ttl_ms == b->roster.max_ttl_ms && a->roster.n == b->roster.n;
     for (unsigned i = 0; same && i < a->roster.n; i++)
@@ -300,7 +301,12 @@ Test(marker, has_a_sorted_word_of_promises)
         {"d-", false, 0},
         {"-d", false, 0},
         {"D", false, 0},
-        {"Rd", false, 0},
+        {"R", true, 0},
+        {"Rd", true, RL_PROMISE_DURABLE},
+        {"dR", false, 0},
+        {"RR", false, 0},
+        {"RA", false, 0},
+        {"-R", false, 0},
         {"d1", false, 0},
     };
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
@@ -317,13 +323,13 @@ Test(marker, has_a_sorted_word_of_promises)
     }
 }
 
-/* Another server has its place: no release reads it as a marker. */
-Test(marker, that_is_retired_is_none)
+Test(marker, of_a_retired_server_is_read_back)
 {
     struct rl_marker marker = marker_of(3);
     marker.retired = true;
+    expect_round_trip(&marker);
     marker.promises = RL_PROMISES;
-    expect_refusal(&marker);
+    expect_round_trip(&marker);
 }
 
 Test(marker, has_no_more_members_than_there_can_be_nodes)

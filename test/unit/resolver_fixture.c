@@ -16,7 +16,8 @@ atomic_uint zone_threads_started;
 _Atomic int64_t zone_clock_ns = 1000 * INT64_C(1000000000);
 struct rl_resolver resolver;
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards the zone, and the next */
+static pthread_mutex_t mutex =
+    PTHREAD_MUTEX_INITIALIZER; /* guards the zone, and the next */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t *sleeps; /* a thread waits for it, or for a time */
 static pthread_mutex_t *sleeps_with;
@@ -261,7 +262,7 @@ void outcome_end(struct outcome *outcome)
 }
 
 void outcome_expect_addresses(const struct outcome *outcome, unsigned count,
-                             const char *first, const char *last)
+                              const char *first, const char *last)
 {
     cr_assert_eq(outcome->count, count, "%u: %s", outcome->count, outcome->reason);
     cr_assert_str_eq(outcome->text[0], first);

@@ -222,7 +222,7 @@ static bool is_done(const struct rl_membership *membership, unsigned node)
 {
     const struct rl_member *member = &membership->member[node];
     if (membership->admission.mode == RL_ADMIT_RETIRE)
-        return member->garbled;
+        return member->marked && member->marker.retired;
     return member->state == RL_MEMBER_ACTIVE &&
            !rl_admission_has_to_promise(membership, node);
 }

@@ -187,6 +187,8 @@ static enum rl_member_state membership_state_of(const struct rl_membership *memb
         return RL_MEMBER_OTHER_DEPLOYMENT;
     if (!member->marked)
         return RL_MEMBER_UNMARKED;
+    if (marker->retired)
+        return RL_MEMBER_REPLACED;
     if (!membership->roster.deployment)
         return RL_MEMBER_NO_MAJORITY;
     if (!is_ours(membership, member))

@@ -29,7 +29,7 @@ enum rl_member_state {
     RL_MEMBER_NO_MAJORITY, /* marked, but no majority of one deployment was seen */
     /* Its deployment is another, or has another number of nodes. */
     RL_MEMBER_OTHER_DEPLOYMENT,
-    RL_MEMBER_REPLACED,      /* its member index has a newer incarnation */
+    RL_MEMBER_REPLACED, /* its member index has a newer incarnation, or it is retired */
     RL_MEMBER_OTHER_PROCESS, /* the marker was written for another process */
     RL_MEMBER_QUARANTINED,   /* quarantined by its marker */
     RL_MEMBER_CLOCK, /* its clock was set, stands still, or is too fast or too slow */

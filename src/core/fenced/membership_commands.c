@@ -31,7 +31,8 @@ bool rl_member_is_lost(const struct rl_member *member)
     switch (member->state) {
     case RL_MEMBER_UNMARKED:
     case RL_MEMBER_OTHER_PROCESS: return true;
-    case RL_MEMBER_REPLACED: return is_other || !member->marker.active;
+    case RL_MEMBER_REPLACED:
+        return !member->marker.retired && (is_other || !member->marker.active);
     default: return false;
     }
 }
@@ -77,6 +78,8 @@ static unsigned index_for(const struct rl_membership *membership, unsigned node,
     case RL_MEMBER_OTHER_PROCESS: break;
     default: return membership->params.n;
     }
+    if (member->marked && member->marker.retired) /* (safety.md, Replacing a node) */
+        return membership->params.n;
     if (member->last.generation > 0 && !is_taken(membership, node, member->index) &&
         rl_incarnation_equal(member->last, membership->roster.member[member->index]))
         return member->index;
@@ -171,7 +174,8 @@ static bool command_for(struct rl_membership *membership, unsigned node, rl_time
         command->erase = membership->rolling_back;
         return true;
     }
-    if (membership->admission.mode == RL_ADMIT_RETIRE && member->marked) {
+    if (membership->admission.mode == RL_ADMIT_RETIRE && member->marked &&
+        !member->marker.retired) {
         command_write(membership, node, false, member->marker.index, random[0], command);
         command->wanted = member->marker;
         command->wanted.nonce = random[0];

@@ -47,7 +47,7 @@ static enum rl_admission_error promise(struct agent *agent, uint32_t promises)
 /* --- durable --- */
 
 /* No marker is written: so no client can lose a race. */
-Test(promises, durable_nodes_vote_after_a_restart_at_once)
+Test(member_promises, durable_nodes_vote_after_a_restart_at_once)
 {
     for (unsigned n = 1; n <= 5; n++) {
         struct stores stores;
@@ -63,7 +63,7 @@ Test(promises, durable_nodes_vote_after_a_restart_at_once)
 }
 
 /* A replica that was promoted, an append-only file that is off or fails. */
-Test(promises, a_greeting_refutes_that_a_node_is_durable)
+Test(member_promises, a_greeting_refutes_that_a_node_is_durable)
 {
     struct stores stores;
     struct agent agent;
@@ -79,7 +79,7 @@ Test(promises, a_greeting_refutes_that_a_node_is_durable)
 }
 
 /* Each node's own marker counts. */
-Test(promises, a_node_without_the_promise_is_quarantined)
+Test(member_promises, a_node_without_the_promise_is_quarantined)
 {
     struct stores stores;
     struct agent agent;
@@ -93,7 +93,7 @@ Test(promises, a_node_without_the_promise_is_quarantined)
 }
 
 /* The data was copied: the two are one member. */
-Test(promises, two_nodes_with_one_marker_do_not_both_vote)
+Test(member_promises, two_nodes_with_one_marker_do_not_both_vote)
 {
     struct stores stores;
     struct agent agent;
@@ -107,7 +107,7 @@ Test(promises, two_nodes_with_one_marker_do_not_both_vote)
 }
 
 /* What a lease counts on is there if the same incarnation is. */
-Test(promises, a_durable_node_keeps_its_data_while_its_marker_stays)
+Test(member_promises, a_durable_node_keeps_its_data_while_its_marker_stays)
 {
     for (int promised = 0; promised < 2; promised++)
         for (int keeps = 0; keeps < 2; keeps++) {
@@ -121,7 +121,7 @@ Test(promises, a_durable_node_keeps_its_data_while_its_marker_stays)
 }
 
 /* Its clock is right before it serves: a step during the restart is seen. */
-Test(promises, the_clock_of_a_durable_node_is_compared_over_a_restart)
+Test(member_promises, the_clock_of_a_durable_node_is_compared_over_a_restart)
 {
     struct stores stores;
     struct agent agent;
@@ -136,7 +136,7 @@ Test(promises, the_clock_of_a_durable_node_is_compared_over_a_restart)
 }
 
 /* An empty server may be another one than that with the data, which may come back. */
-Test(promises, an_empty_durable_node_gets_an_index_only_if_it_is_forgotten)
+Test(member_promises, an_empty_durable_node_gets_an_index_only_if_it_is_forgotten)
 {
     struct stores stores;
     struct agent agent;
@@ -156,7 +156,7 @@ Test(promises, an_empty_durable_node_gets_an_index_only_if_it_is_forgotten)
 /* --- sole --- */
 
 /* A client that knew them before, whatever they have lost. */
-Test(promises, sole_nodes_come_back_without_an_operator)
+Test(member_promises, sole_nodes_come_back_without_an_operator)
 {
     for (unsigned n = 1; n <= 5; n++)
         for (int keeps = 0; keeps < 2; keeps++) {
@@ -177,7 +177,7 @@ Test(promises, sole_nodes_come_back_without_an_operator)
 }
 
 /* Without the markers it knows neither the promise nor which index a node had. */
-Test(promises, a_new_client_brings_sole_nodes_back_by_their_markers_only)
+Test(member_promises, a_new_client_brings_sole_nodes_back_by_their_markers_only)
 {
     for (int keeps = 0; keeps < 2; keeps++) {
         struct stores stores;
@@ -190,7 +190,7 @@ Test(promises, a_new_client_brings_sole_nodes_back_by_their_markers_only)
     }
 }
 
-Test(promises, sole_nodes_need_all_nodes)
+Test(member_promises, sole_nodes_need_all_nodes)
 {
     for (unsigned missing = 0; missing < 3; missing++) {
         struct stores stores;
@@ -204,7 +204,7 @@ Test(promises, sole_nodes_need_all_nodes)
 }
 
 /* An empty server at an address at which this client saw no member is none. */
-Test(promises, sole_nodes_give_no_free_index_away)
+Test(member_promises, sole_nodes_give_no_free_index_away)
 {
     struct stores stores;
     struct agent agent;
@@ -219,7 +219,7 @@ Test(promises, sole_nodes_give_no_free_index_away)
 }
 
 /* While markers differ, a majority decides. */
-Test(promises, sole_counts_where_a_majority_has_it)
+Test(member_promises, sole_counts_where_a_majority_has_it)
 {
     for (rl_node_set with = 0; with < 8; with++) {
         struct stores stores;
@@ -239,7 +239,7 @@ Test(promises, sole_counts_where_a_majority_has_it)
 
 /* --- setting promises --- */
 
-Test(promises, are_set_and_taken_back_while_all_vote)
+Test(member_promises, are_set_and_taken_back_while_all_vote)
 {
     struct stores stores;
     struct agent agent;
@@ -258,7 +258,7 @@ Test(promises, are_set_and_taken_back_while_all_vote)
         cr_assert_eq(stores_marker(&stores, i).promises, RL_PROMISE('q'));
 }
 
-Test(promises, are_not_set_while_a_node_does_not_vote)
+Test(member_promises, are_not_set_while_a_node_does_not_vote)
 {
     struct stores stores;
     struct agent agent;
@@ -273,7 +273,7 @@ Test(promises, are_not_set_while_a_node_does_not_vote)
 /* --- retired servers --- */
 
 /* An operator's client of the replaced server alone, whose deployment has more nodes. */
-Test(promises, a_retired_server_is_no_member_of_any_list)
+Test(member_promises, a_retired_server_is_no_member_of_any_list)
 {
     const struct rl_admission_request request = {.mode = RL_ADMIT_RETIRE};
     struct stores stores;
@@ -293,6 +293,6 @@ Test(promises, a_retired_server_is_no_member_of_any_list)
     }
     agent_greet_again(&agent, 0);
     agent_run(&agent, 2 * rl_membership_quarantine(&agent.membership));
-    cr_assert_eq(agent_state(&agent, 0), RL_MEMBER_OTHER_DEPLOYMENT);
+    cr_assert_eq(agent_state(&agent, 0), RL_MEMBER_REPLACED);
     cr_assert_eq(agent_active(&agent), 0);
 }
