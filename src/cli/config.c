@@ -5,16 +5,38 @@
 #include <string.h>
 
 /* The options of a client that an option of the command line may have set. */
+static const size_t texts[] = {
+    offsetof(redlock_options, username),      offsetof(redlock_options, prefix),
+    offsetof(redlock_options, tls_ca_file),   offsetof(redlock_options, tls_ca_dir),
+    offsetof(redlock_options, tls_cert_file), offsetof(redlock_options, tls_key_file),
+    offsetof(redlock_options, tls_name),
+};
+#define TEXTS (sizeof(texts) / sizeof(texts[0]))
+
+static const char **text_of(redlock_options *options, size_t i)
+{
+    return (const char **)((char *)options + texts[i]);
+}
+
+static const char *copy(const char *text)
+{
+    return cli_need_memory(strdup(text));
+}
+
+void cli_copy_words(struct cli *cli)
+{
+    for (size_t i = 0; i < TEXTS; i++) {
+        const char **text = text_of(&cli->options, i);
+        *text = *text ? copy(*text) : NULL;
+    }
+    for (size_t i = 0; i < cli_keys_count(&cli->keys); i++)
+        cli->keys.of[i].bytes = copy(cli->keys.of[i].bytes);
+}
+
 static void fill_options(redlock_options *options, const redlock_options *found)
 {
-    static const size_t texts[] = {
-        offsetof(redlock_options, username),      offsetof(redlock_options, prefix),
-        offsetof(redlock_options, tls_ca_file),   offsetof(redlock_options, tls_ca_dir),
-        offsetof(redlock_options, tls_cert_file), offsetof(redlock_options, tls_key_file),
-        offsetof(redlock_options, tls_name),
-    };
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        const char **text = (const char **)((char *)options + texts[i]);
+    for (size_t i = 0; i < TEXTS; i++) {
+        const char **text = text_of(options, i);
         if (!*text)
             *text = *(const char **)((const char *)found + texts[i]);
     }

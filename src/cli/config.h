@@ -7,4 +7,7 @@
 /* Fills in unset options by redlock/settings.h, and sets the nodes. */
 void cli_configure(struct cli *cli);
 
+/* Copies what the options and the keys have in argv, for a process that overwrites argv. */
+void cli_copy_words(struct cli *cli);
+
 #endif

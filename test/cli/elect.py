@@ -74,13 +74,13 @@ def _(quorum):
     observer.end()
 
 
-@case("a leader that is killed leads until its TTL has passed; then another one does")
+@case("a leader whose host dies leads until its TTL has passed; then another one does")
 def _(quorum):
     admit(quorum)
     one = Candidate(quorum, "one", "-t", "2s")
     first = one.term()
     other = Candidate(quorum, "other", "-t", "2s")
-    one.process.send_signal(signal.SIGKILL)
+    lab.die(one.process)
     check(other.term() > first, "terms rise")
     lab.finish(one.process)
     other.resign()

@@ -80,6 +80,18 @@ def _(quorum):
     redlock("run", "--cacertdir", folder, "k", "true", env=nodes.env(REDLOCK_CACERT="")).expect(0)
 
 
+@case("redlock is killed: its keeper releases the lock, by the files of the command line")
+def _(quorum):
+    nodes, path = Nodes(quorum), lab.temporary("beats")
+    cert, key = nodes.client
+    process = start("run", "-N", nodes.env()["REDLOCK_NODES"], "--cacert", nodes.authority.cert, "--cert",
+                    cert, "--key", key, "-t", "20m", "k", *lab.beat(path), env=patient())
+    lab.wait_for_beats(path)
+    process.kill()
+    process.communicate()
+    redlock("run", "-w", "100s", "k", "true", env=nodes.env()).expect(0)
+
+
 @case("a certificate for another name, or another address: 77")
 def _(quorum):
     nodes = Nodes(quorum, addresses="DNS:redis.example,IP:127.0.0.9")

@@ -121,7 +121,7 @@ def now_us():
 
 
 def kill(candidate):
-    candidate.process.kill()
+    lab.die(candidate.process)
     candidate.process.wait()
     return candidate.begin
 

@@ -106,7 +106,7 @@ static void local_start_command(struct local *local, const char *list)
                    ? child_add(text, size, "%s=%s/%s", tls_files[i].variable,
                                local->servers->folder, tls_files[i].name)
                    : child_add(text, size, "%s", tls_files[i].variable);
-    if (!child_start(&local->child, KEEPER_NEVER, text, size) && errno != EPIPE)
+    if (!child_start(&local->child, KEEPER_NEVER, NULL, text, size) && errno != EPIPE)
         fail(local, CLI_FAILED, "the keeper process", strerror(errno));
 }
 

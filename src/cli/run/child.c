@@ -173,11 +173,12 @@ size_t child_add(char environment[KEEPER_ENVIRONMENT], size_t size, const char *
     return size + (size_t)len + 1;
 }
 
-bool child_start(const struct child *child, int64_t deadline_us, const char *environment,
-                 size_t size)
+bool child_start(const struct child *child, int64_t deadline_us,
+                 const struct keeper_lock *lock, const char *environment, size_t size)
 {
     struct keeper_command start = {.verb = KEEPER_START, .deadline_us = deadline_us};
     start.foreground = wants_terminal(child);
+    start.lock = lock ? *lock : (struct keeper_lock){.release_us = KEEPER_NEVER};
     start.size = size < sizeof(start.environment) ? size : sizeof(start.environment);
     memcpy(start.environment, environment, start.size);
     return child_send_command(child, &start);
@@ -187,6 +188,12 @@ void child_hold(const struct child *child, int64_t deadline_us)
 {
     struct keeper_command hold = {.verb = KEEPER_HOLD, .deadline_us = deadline_us};
     (void)child_send_command(child, &hold); /* else the keeper keeps its deadline */
+}
+
+void child_keep_lock(const struct child *child)
+{
+    struct keeper_command keep = {.verb = KEEPER_KEEP};
+    (void)child_send_command(child, &keep); /* there is room: the keeper reads */
 }
 
 void child_finish(struct child *child, int64_t grace_us)

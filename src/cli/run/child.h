@@ -27,16 +27,20 @@ bool child_open(struct child *child, const struct keeper_plan *plan);
 
 /*
  * Adds an entry to the environment of CMD, which has `size` bytes, and returns its new
- * size. child_start() starts CMD; `environment` as in struct keeper_command. False, with
- * errno: CMD will not run; EPIPE: the keeper has ended, and child_next() reports that.
+ * size. child_start() starts CMD, under `lock` or, if it is NULL, under none; `environment`
+ * as in struct keeper_command. False, with errno: CMD will not run; EPIPE: the keeper has
+ * ended, and child_next() reports that.
  */
 size_t child_add(char environment[KEEPER_ENVIRONMENT], size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-bool child_start(const struct child *child, int64_t deadline_us, const char *environment,
-                 size_t size);
+bool child_start(const struct child *child, int64_t deadline_us,
+                 const struct keeper_lock *lock, const char *environment, size_t size);
 
 /* Sends the keeper a new deadline; the keeper confirms it with KEEPER_HELD. */
 void child_hold(const struct child *child, int64_t deadline_us);
+
+/* The keeper does not release the lock from now on. */
+void child_keep_lock(const struct child *child);
 
 /*
  * Ends all descendants of the keeper: with SIGTERM, and with SIGKILL after `grace_us`; 0:

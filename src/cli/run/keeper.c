@@ -53,6 +53,7 @@ struct keeper {
     bool gone;                    /* redlock has ended */
     int64_t deadline_us;          /* on keeper_clock(), which a time daemon may slow down */
     int64_t unslewed_deadline_us; /* on unslewed_clock(); the earlier of the two applies */
+    struct keeper_lock lock;
     enum ending ending;
     int64_t next_us; /* TERMINATING: time of SIGKILL; KILLING: time to give up */
     struct kill_tree kill_tree;
@@ -225,6 +226,7 @@ static void keeper_start_command(struct keeper *keeper, struct keeper_command *c
     pid_t self = getpid();
     if (keeper->cmd > 0 || !keeper->plan->argv || keeper->ending != NOT_ENDING)
         return;
+    keeper->lock = command->lock;
     set_deadline(keeper, command->deadline_us);
     if (time_left(keeper) <= 0) {
         report(keeper, KEEPER_LATE, 0);
@@ -261,6 +263,21 @@ static void give_terminal_back(const struct keeper *keeper)
         tcsetpgrp(keeper->terminal, keeper->home);
 }
 
+/*
+ * Waits until redlock has ended. Redlock kills the keeper once it has released the lock, so
+ * this returns true only if redlock was killed before. False: the lock is to be kept. If
+ * redlock left reports unread, an error comes before its last commands.
+ */
+static bool outlives_redlock(const struct keeper *keeper)
+{
+    struct keeper_command command;
+    ssize_t size;
+    while ((size = recv(keeper->redlock, &command, sizeof(command), 0)) != 0)
+        if (size > 0 ? command.verb == KEEPER_KEEP : errno != ECONNRESET && errno != EINTR)
+            return false;
+    return true;
+}
+
 /* Everything is killed: only now may the keeper wait for redlock. */
 _Noreturn static void finish(struct keeper *keeper, bool clean)
 {
@@ -273,6 +290,8 @@ _Noreturn static void finish(struct keeper *keeper, bool clean)
         poll(&file, 1, -1);
         send_reports(keeper);
     }
+    if (clean && keeper_clock() >= keeper->lock.release_us && outlives_redlock(keeper))
+        keeper->plan->release(keeper->plan->arg, &keeper->lock);
     _exit(EXIT_SUCCESS);
 }
 
@@ -434,6 +453,7 @@ static void take_commands(struct keeper *keeper)
         switch (command.verb) {
         case KEEPER_START: keeper_start_command(keeper, &command); break;
         case KEEPER_HOLD: take_new_deadline(keeper, command.deadline_us); break;
+        case KEEPER_KEEP: keeper->lock.release_us = KEEPER_NEVER; break;
         case KEEPER_FINISH: begin_to_finish(keeper, command.grace_us);
         }
     }
@@ -453,6 +473,7 @@ static void watch_deadline(struct keeper *keeper)
         return;
     }
     set_deadline(keeper, KEEPER_NEVER);
+    keeper->lock.release_us = KEEPER_NEVER;
     begin_to_kill(keeper, false);
     (void)kill_tree_look(&keeper->kill_tree, SIGKILL);
     report(keeper, KEEPER_EXPIRED, 0);
@@ -504,7 +525,7 @@ void keeper_main(const struct keeper_plan *plan, int redlock)
     setpgid(0, 0); /* no session of its own: CMD needs the terminal */
     change_name(plan);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    keeper.deadline_us = KEEPER_NEVER;
+    keeper.deadline_us = keeper.lock.release_us = KEEPER_NEVER;
     if (!open_files(&keeper))
         _exit(errno);
     if (!plan->argv)

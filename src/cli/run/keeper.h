@@ -9,7 +9,8 @@
  * parent of CMD and the reaper of CMD's orphans, so it also finds descendants that left the
  * group. It leaves CMD as a zombie until redlock sends no more signals to the group, so
  * that the group's number is not reused before. The keeper never waits for redlock before
- * it has killed everything.
+ * it has killed everything. If redlock ends without having released the lock, the keeper
+ * releases it, once no process is left.
  *
  * If the keeper is killed, the kernel kills CMD (PR_SET_PDEATHSIG). All orphans become
  * children of redlock, which kills them. If both are killed at once, the kernel kills CMD
@@ -20,12 +21,21 @@
 
 #include "kill_tree.h"
 
+#include <redlock/redlock.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #define KEEPER_NEVER INT64_MAX
+
+/* The lock under which CMD runs. */
+struct keeper_lock {
+    char token[REDLOCK_TOKEN_MAX + 1];
+    int64_t fence;
+    unsigned slot;      /* 0: the lock is none */
+    int64_t release_us; /* of keeper_clock(): the keeper does not release it earlier */
+};
 
 struct keeper_plan {
     char **argv;        /* CMD; NULL: none */
@@ -39,6 +49,13 @@ struct keeper_plan {
      */
     void (*begin)(void *arg);
     void (*end)(void *arg);
+
+    /*
+     * Releases the lock of START. Called in the keeper, if redlock has ended before it
+     * released the lock, when no descendant is left. It must not use argv, which the keeper
+     * overwrites.
+     */
+    void (*release)(void *arg, const struct keeper_lock *lock);
     void *arg;
 };
 
@@ -46,6 +63,7 @@ struct keeper_plan {
 enum keeper_verb {
     KEEPER_START,  /* run CMD, with `environment`, until the deadline */
     KEEPER_HOLD,   /* replace the deadline */
+    KEEPER_KEEP,   /* never release the lock */
     KEEPER_FINISH, /* end all descendants, then the keeper; the group gets no more signals
                     */
 };
@@ -54,10 +72,11 @@ enum keeper_verb {
 
 struct keeper_command {
     enum keeper_verb verb;
-    bool foreground;     /* START: give the terminal to CMD's group */
-    int64_t deadline_us; /* START, HOLD: a time of keeper_clock() */
-    int64_t grace_us;    /* FINISH: from SIGTERM to SIGKILL; 0: SIGKILL at once */
-    size_t size;         /* used bytes of `environment` */
+    bool foreground;         /* START: give the terminal to CMD's group */
+    int64_t deadline_us;     /* START, HOLD: a time of keeper_clock() */
+    int64_t grace_us;        /* FINISH: from SIGTERM to SIGKILL; 0: SIGKILL at once */
+    struct keeper_lock lock; /* START */
+    size_t size;             /* used bytes of `environment` */
 
     /* START: entries, each ends in a zero byte; an entry without '=' removes a variable */
     char environment[KEEPER_ENVIRONMENT];

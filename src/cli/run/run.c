@@ -4,6 +4,8 @@
  */
 #include "run.h"
 
+#include "config.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -38,9 +40,9 @@ const struct cli_help cli_run_help = {
     "first by TERM, then by KILL, and releases the lock. A process that another\n"
     "service starts for CMD (cron, systemd, docker) is no descendant.\n\n"
     "CMD and its descendants, daemons too, are killed if the lock is lost, if redlock\n"
-    "is killed, or if redlock or its keeper process is stopped for longer than the\n"
-    "lock lasts: without TERM if the nodes do not store the lock any more (redlock\n"
-    "break).\n\n"
+    "is killed (its keeper process then releases the lock), or if redlock or the\n"
+    "keeper is stopped for longer than the lock lasts: without TERM if the nodes do\n"
+    "not store the lock any more (redlock break).\n\n"
     "--once-per takes the lock KEY@ID, which stays as a record to the end of the next\n"
     "period, on durable nodes. It is stored before CMD starts, or with --retry after\n"
     "CMD has ended with 0. A host whose clock is off by more than D/4 is refused.\n\n"
@@ -123,6 +125,22 @@ static size_t add_number(char environment[KEEPER_ENVIRONMENT], size_t size,
 
 static void no_process(struct run *run, int error);
 
+/*
+ * With this the keeper releases the lock if redlock is killed. A record must stay, and a
+ * daemon that is spared may rely on the lock.
+ */
+static struct keeper_lock lock_of(const struct run *run, const char *token)
+{
+    bool stays = run->spare_daemons || (run->once.period_ms > 0 && !run->once.retry);
+    struct keeper_lock lock = {
+        .fence = run->fence,
+        .slot = redlock_slot(run->lease),
+        .release_us = stays ? KEEPER_NEVER : run->since_us + run->at_least_ms * 1000,
+    };
+    strcpy(lock.token, token);
+    return lock;
+}
+
 /* Reads the clock after everything that may take time. The keeper reads it again. */
 static void start_command(struct run *run)
 {
@@ -140,6 +158,7 @@ static void start_command(struct run *run)
     size = add_number(text, size, "REDLOCK_SLOT", redlock_slot(run->lease));
     size = add_number(text, size, "REDLOCK_TERM", leads ? run->fence : 0);
     size = add_number(text, size, "REDLOCK_FENCE", run->fence);
+    struct keeper_lock lock = lock_of(run, token);
     if (left_ms == 0) {
         command_is_late(run);
         return;
@@ -148,7 +167,7 @@ static void start_command(struct run *run)
     run->may_have_run = true;
     event_del(run->signals); /* until CMD runs and can receive signals */
     expect_by(run, next_deadline_us(run));
-    if (!child_start(&run->child, run->deadline_us, text, size))
+    if (!child_start(&run->child, run->deadline_us, &lock, text, size))
         no_process(run, errno);
 }
 
@@ -158,6 +177,7 @@ static void stop_command(struct run *run, int64_t valid_ms, redlock_code code)
     int64_t deadline_us = keeper_clock() + left_of(run, valid_ms) * 1000;
     expect_by(run, deadline_us < run->deadline_us ? deadline_us : run->deadline_us);
     child_hold(&run->child, run->deadline_us);
+    child_keep_lock(&run->child);
     char *why = run_why_lost(run, code);
     if (run->stage == RUNNING || run->ran)
         cli_complain("%s: the lock is lost: %s; %s", run->key, why,
@@ -503,6 +523,7 @@ void run_read_command(struct run *run, char **argv, int first, int argc)
         cli_fail(CLI_USAGE, "%s: no command after the key; redlock %s --help", command,
                  command);
     run->argv = argv + first;
+    cli_copy_words(run->cli);
     sigprocmask(SIG_BLOCK, NULL, &run->mask);
     stats_file_check(&run->stats_file);
 }
@@ -566,8 +587,11 @@ static void end(struct run *run)
 void run_play(struct run *run)
 {
     const struct cli *cli = run->cli;
-    struct keeper_plan plan = {
-        .argv = run->argv, .mask = run->mask, .spare_daemons = run->spare_daemons};
+    struct keeper_plan plan = {.argv = run->argv,
+                               .mask = run->mask,
+                               .spare_daemons = run->spare_daemons,
+                               .release = run_release_orphan,
+                               .arg = run};
     if (!child_open(&run->child, &plan)) /* before connections are opened */
         cli_fail(CLI_FAILED, "%s: no keeper process could be made: %s", cli->command->name,
                  strerror(errno));

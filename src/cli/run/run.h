@@ -160,6 +160,12 @@ char *run_why_not_extended(const struct run *run, const char *otherwise);
 /* Why the lock is lost: which nodes failed, if that is the reason. The caller frees it. */
 char *run_why_lost(const struct run *run, redlock_code code);
 
+/*
+ * In the keeper, as of struct keeper_plan: `arg` is the run as it was before it acquired
+ * the lock.
+ */
+void run_release_orphan(void *arg, const struct keeper_lock *lock);
+
 /* The client's log: warns once if the lock cannot be extended, and says when it can again.
  */
 void run_note_event(const redlock_event *event, void *arg);

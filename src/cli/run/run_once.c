@@ -106,6 +106,7 @@ bool run_keeps_once(struct run *run)
     if (!run->once.retry) {
         run_check_and_disown(run, record_ttl(run, left_ms > 0 ? left_ms : 0));
     } else if (succeeded && !run->lost && left_ms > 0) {
+        child_keep_lock(&run->child);
         run_extend_last(run, record_ttl(run, left_ms), on_recorded);
     } else {
         return false;
