@@ -216,15 +216,20 @@ def _(quorum):
 
 @case("a process is left, or may be")
 def _(quorum):
-    for shim, code in (("SHIM_NO_LISTS", str(errno.EMFILE)), ("SHIM_NO_PROC", "1")):
-        path = lab.temporary("beats")
-        script = f"setsid {shlex.join(lab.beat(path))} >/dev/null 2>&1 & until test -s {path}; do sleep 0.02; done"
-        job = Job(quorum, *LONG, "k", script=script, **lab.keeper_shim(**{shim: code}))
+    path = lab.temporary("beats")
+    script = f"setsid {shlex.join(lab.beat(path))} >/dev/null 2>&1 & :"
+    jobs = [Job(quorum, *LONG, key, script=script, **lab.keeper_shim(**shim))
+            for key, shim in (("k", {"SHIM_NO_LISTS": str(errno.EMFILE)}), ("k2", {"SHIM_NO_PROC": "1"}))]
+    lab.wait_for_beats(path, 2)
+    for job in jobs:
+        job.process.kill()
+    for job in jobs:
         job.kill()
-        [pid] = lab.named(lab.marked(), r"beat\.py")
+    for pid in lab.beats(path):
+        check(lab.is_alive(pid), "it was found and killed")
         os.kill(pid, signal.SIGKILL)
-        stays(quorum)
-        quorum.reset()
+    stays(quorum)
+    stays(quorum, "k2")
 
 
 @case("the keeper is killed, too")
