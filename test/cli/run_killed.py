@@ -219,7 +219,8 @@ def _(quorum):
     path = lab.temporary("beats")
     script = f"setsid {shlex.join(lab.beat(path))} >/dev/null 2>&1 & :"
     jobs = [Job(quorum, *LONG, key, script=script, **lab.keeper_shim(**shim))
-            for key, shim in (("k", {"SHIM_NO_LISTS": str(errno.EMFILE)}), ("k2", {"SHIM_NO_PROC": "1"}))]
+            for key, shim in (("k", {"SHIM_NO_LISTS": str(errno.EMFILE)}),
+                              ("k2", {"SHIM_NO_PROC": "1"}))]
     lab.wait_for_beats(path, 2)
     for job in jobs:
         job.process.kill()

@@ -84,8 +84,8 @@ def _(quorum):
 def _(quorum):
     nodes, path = Nodes(quorum), lab.temporary("beats")
     cert, key = nodes.client
-    process = start("run", "-N", nodes.env()["REDLOCK_NODES"], "--cacert", nodes.authority.cert, "--cert",
-                    cert, "--key", key, "-t", "20m", "k", *lab.beat(path), env=patient())
+    process = start("run", "-N", nodes.env()["REDLOCK_NODES"], "--cacert", nodes.authority.cert,
+                    "--cert", cert, "--key", key, "-t", "20m", "k", *lab.beat(path), env=patient())
     lab.wait_for_beats(path)
     process.kill()
     process.communicate()
