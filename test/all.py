@@ -76,6 +76,8 @@ VERBS = {
     "try fairness": [Row("try fairness --only philosophers --seconds 3",
                      figure=r"(least_served_share [\d.]+)")],
     "try election": [Row("try election --seconds 40", figure=r"^(terms +\d+)")],
+    "try return": [Row("try return --tries 1 --only 'restart of one, memory' 'FLUSHALL of one'",
+                       figure=r"^(\d+ faults, .* bounds missed)$")],
     "try once": [Row("try once --seconds 15", figure=r"^(once_periods +\d+)")],
     "try redisson": [Row("try redisson --alternations 50", figure=r"^(wake_p50_ms +[\d.]+)",
                      unless=r"^(redisson is skipped[,:].*)$")],

@@ -10,6 +10,7 @@ from lab import case, check, durable, equal, on, redlock
 from wrongclock import WrongClock
 
 HOUR = 3600 * 1000 * 1000  # all times are in us
+LAG = 10 * 1000 * 1000     # of a clock that counts from the boot: it must not be below 0
 SLACK = 1000               # the shown times are rounded, on both sides
 
 LOOK = """
@@ -63,6 +64,15 @@ def ttl_follows(server, key):
     left, end = server.call("PTTL", key) * 1000, server.call("PEXPIRETIME", key) * 1000
     after = shown(server)
     check(end - after - SLACK <= left <= end - before + SLACK, f"{left} us of {end - before}")
+
+
+def look(clock):
+    """What a program with this clock sees on each: us."""
+    process = lab.spawn([sys.executable, "-S", "-E", "-c", LOOK], env=clock.environment(),
+                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = process.communicate(timeout=40)
+    equal((process.returncode, err), (0, b""), "the end of a program under the shim")
+    return json.loads(out)
 
 
 def store(quorum, key, ms):
@@ -192,16 +202,31 @@ def _(quorum):
         clock.jump(us)
         begun = {name: time.clock_gettime_ns(getattr(time, "CLOCK_" + name)) // 1000
                  for name in ("REALTIME", "MONOTONIC", "MONOTONIC_RAW", "BOOTTIME")}
-        process = lab.spawn([sys.executable, "-S", "-E", "-c", LOOK], env=clock.environment(),
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        out, err = process.communicate(timeout=40)
-        equal((process.returncode, err), (0, b""), "the end of a program under the shim")
+        there = look(clock)
         took = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000 - begun["BOOTTIME"] + SLACK
-        for name, there in json.loads(out).items():
+        for name, at in there.items():
             true = name in begun and name != "REALTIME"
             from_us = begun[name] if true else begun["REALTIME"] + us
             steps = {"time": 1000000, "REALTIME_COARSE": 20000}.get(name, SLACK)
-            check(-steps <= there - from_us <= took, f"{name}: {there - from_us} us in {took}")
+            check(-steps <= at - from_us <= took, f"{name}: {at - from_us} us in {took}")
+
+
+@case("a suspended host's clocks without suspension lag; in a paused machine all do, timers too")
+def _(quorum):
+    stop = {"MONOTONIC", "MONOTONIC_RAW"}
+    for clocks, wrong in (("suspended", stop), ("all", {*stop, "BOOTTIME", "REALTIME"})):
+        clock = WrongClock(lab.temporary("clock"), clocks)
+        clock.jump(-LAG)
+        begun = {name: time.clock_gettime_ns(getattr(time, "CLOCK_" + name)) // 1000
+                 for name in ("REALTIME", "MONOTONIC", "MONOTONIC_RAW", "BOOTTIME")}
+        there = look(clock)
+        took = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000 - begun["BOOTTIME"] + SLACK
+        for name, us in begun.items():
+            lag = LAG if name in wrong else 0
+            check(-SLACK <= there[name] - us + lag <= took, f"{clocks}: {name}: {there[name] - us} us")
+        # Its timers are armed, and end, by the clock that it shows.
+        redlock("run", "-t", "1s", "k", "sleep", "1.2",
+                env={**on(quorum), **clock.environment()}).expect(0)
 
 
 @case("a program whose clock file cannot be read does not start")

@@ -10,10 +10,14 @@ STANDS_STILL = -1000000  # ppm: it loses all that the true clock gains
 
 
 class WrongClock:
-    """Correct until a method changes it. One thread of one process may change it."""
+    """Correct until a method changes it. One thread of one process may change it.
 
-    def __init__(self, path):
-        self.path = path
+    `clocks`: instead of the time of day, those that stand still while a host is "suspended", or
+    "all", as in a virtual machine that is paused; these may only jump().
+    """
+
+    def __init__(self, path, clocks=None):
+        self.path, self.clocks = path, clocks
         self.turn = self.anchor = self.offset = self.rate = 0  # ns and ppm: see clockshim.c
         with open(path, "xb") as file:
             file.write(struct.pack("@Qqqq", 0, 0, 0, 0))
@@ -23,7 +27,8 @@ class WrongClock:
         shim = os.environ.get("CLOCK_SHIM")
         if not shim:
             raise RuntimeError("CLOCK_SHIM is not set: it names what meson makes of clockshim.c")
-        return {"LD_PRELOAD": shim, "CLOCK_SHIM_FILE": self.path}
+        more = {"CLOCK_SHIM_CLOCKS": self.clocks} if self.clocks else {}
+        return {"LD_PRELOAD": shim, "CLOCK_SHIM_FILE": self.path, **more}
 
     def jump(self, us):
         """It shows this much more from now on, or less."""

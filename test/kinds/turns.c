@@ -3,10 +3,11 @@
  * writes a log for test/cli/judge.py with a comment for each turn, "# waited US slot N", or
  * "# waited US term N":
  * turns MODE HOLD_US PAUSE_US TIMES KEY...
- * MODE: exclusive, shared, slots=K, or leader, which holds until it is lost, and writes its
- * term to the file STORAGE again and again unless a larger one is there ("# stored TERM",
- * "# refused TERM"); "new:" before it: by a new client each time. TIMES 0: no limit. The
- * nodes are in REDLOCK_NODES.
+ * MODE: exclusive, fenced, shared, slots=K, or leader, which holds until it is lost, and
+ * writes its term to the file STORAGE again and again unless a larger one is there
+ * ("# stored TERM", "# refused TERM"); "new:" before it: by a new client each time. TIMES
+ * 0: no limit. The nodes are in REDLOCK_NODES. MAX_TTL_MS and DURABLE, if set, are options
+ * of the client.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -62,7 +63,9 @@ static void open_client(struct turns *turns)
 {
     redlock_options options;
     redlock_options_init(&options);
-    options.max_ttl_ms = TTL_MS;
+    const char *longest = getenv("MAX_TTL_MS");
+    options.max_ttl_ms = longest ? atoi(longest) : TTL_MS;
+    options.durable = getenv("DURABLE") != NULL;
     if (redlock_sync_new(turns->uri, turns->nodes, &options, &turns->sync, NULL) !=
         REDLOCK_OK)
         fail("client");
@@ -173,6 +176,10 @@ static void read_mode(struct turns *turns, const char *mode)
         turns->options.kind = REDLOCK_KIND_SHARED;
     if (turns->leads) {
         turns->options.kind = REDLOCK_KIND_ELECTION;
+        turns->mode = "exclusive";
+    }
+    if (strcmp(mode, "fenced") == 0) {
+        turns->options.fenced = true;
         turns->mode = "exclusive";
     }
     if (strncmp(mode, "slots=", 6) == 0) {

@@ -2,7 +2,9 @@
  * Makes the time of day of one program wrong, as the test directs while the program runs:
  * preload this file, and set CLOCK_SHIM_FILE to a file that contains a `struct lie`.
  * test/cli/wrongclock.py writes it. Only the time of day is wrong; all other clocks stay
- * correct.
+ * correct. CLOCK_SHIM_CLOCKS names other clocks that are wrong instead, by offsets only:
+ *   suspended  CLOCK_MONOTONIC and _RAW, which do not count the time that a host sleeps
+ *   all        every clock, as in a virtual machine that was paused
  *
  * Valkey 9.1 asks for the time of day only once in a millisecond, and adds what the counter
  * of the processor has counted since. It does so where /proc/cpuinfo says that this counter
@@ -16,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +27,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -45,6 +49,12 @@ struct lie {
  */
 static const struct lie *lie;
 
+#define CLOCK_BIT(id)    (1U << (id))
+#define TIME_OF_DAY      (CLOCK_BIT(CLOCK_REALTIME) | CLOCK_BIT(CLOCK_REALTIME_COARSE))
+#define STOPS_IN_SUSPEND (CLOCK_BIT(CLOCK_MONOTONIC) | CLOCK_BIT(CLOCK_MONOTONIC_RAW))
+
+static unsigned wrong_clocks = TIME_OF_DAY;
+
 static void give_up(const char *path, const char *why)
 {
     fprintf(stderr, "clockshim: %s: %s\n", path, why);
@@ -57,10 +67,16 @@ static void give_up(const char *path, const char *why)
  */
 __attribute__((constructor)) static void open_lie(void)
 {
-    const char *path = getenv("CLOCK_SHIM_FILE");
+    const char *path = getenv("CLOCK_SHIM_FILE"), *clocks = getenv("CLOCK_SHIM_CLOCKS");
     struct stat found;
     if (!path)
         return;
+    if (clocks && strcmp(clocks, "suspended") == 0)
+        wrong_clocks = STOPS_IN_SUSPEND;
+    else if (clocks && strcmp(clocks, "all") == 0)
+        wrong_clocks = TIME_OF_DAY | STOPS_IN_SUSPEND | CLOCK_BIT(CLOCK_BOOTTIME);
+    else if (clocks)
+        give_up(clocks, "not a set of clocks");
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0 || fstat(file, &found) < 0)
         give_up(path, strerror(errno));
@@ -122,9 +138,24 @@ static int wrong_time(clockid_t id, struct timespec *now)
 
 int clock_gettime(clockid_t id, struct timespec *now)
 {
-    if (lie && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE))
+    if (lie && id >= 0 && id <= CLOCK_BOOTTIME && (wrong_clocks & CLOCK_BIT(id)))
         return wrong_time(id, now);
     return ask_kernel(id, now);
+}
+
+/* The one timer of the library that has an absolute time runs on CLOCK_BOOTTIME. */
+int timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old)
+{
+    struct itimerspec at = *new;
+    bool is_set = at.it_value.tv_sec != 0 || at.it_value.tv_nsec != 0;
+    if (lie && (flags & TFD_TIMER_ABSTIME) && is_set &&
+        (wrong_clocks & CLOCK_BIT(CLOCK_BOOTTIME))) {
+        int64_t ns = (int64_t)at.it_value.tv_sec * NS_PER_S + at.it_value.tv_nsec -
+                     atomic_load(&lie->offset);
+        at.it_value.tv_sec = divide_down(ns, NS_PER_S);
+        at.it_value.tv_nsec = ns - at.it_value.tv_sec * NS_PER_S;
+    }
+    return (int)syscall(SYS_timerfd_settime, fd, flags, &at, old);
 }
 
 int gettimeofday(struct timeval *restrict now, void *restrict zone)
