@@ -23,13 +23,22 @@ CALM_S = 3  # without a failure: it is back
 EXTENSION_S = MAX_TTL_S / 3
 TURN_US = 200000
 GAP_S = 1  # between two turns of a long-lived client: no lock can be had
-FRESH_WAIT, FRESH_PAUSE_S = "1s", 0.3
+FRESH_WAIT, FRESH_PAUSE_S = "1s", 0.2
 IDLE_US = 2000000000
 KINDS = {"plain": ["run"], "fenced": ["run", "--fence"], "elect": ["elect"]}
+MODES = {"plain": "exclusive", "fenced": "fenced"}  # of turns.c
 NOTE = 'read up rest < /proc/uptime; echo "$$ $up" >> "$1"; exec sleep 1000'
 
 
-class Holder:
+class Client:
+    process = None
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Holder(Client):
     """A `redlock run` or `elect` whose command runs on, and notes each time that it begins."""
 
     def __init__(self, kind, key, env):
@@ -56,10 +65,10 @@ class Holder:
         return max(0, self.begun()[-1][1] - since) if self.holds() else None
 
 
-class LongLived:
+class LongLived(Client):
     """A client that takes a lock and releases it, again and again."""
 
-    def __init__(self, mode, key, env, pause_us=TURN_US):
+    def __init__(self, mode, key, pause_us, env):
         self.log = pathlib.Path(lab.temporary(mode))
         with open(self.log, "wb") as output:
             self.process = lab.spawn([turns, mode, "0", str(pause_us), "0", key], stdout=output,
@@ -79,13 +88,12 @@ class LongLived:
         return max(later[0], *ends) - since if ends else later[0] - since
 
 
-class Fresh:
+class Fresh(Client):
     """One process after the other that takes a lock for a moment."""
 
     def __init__(self, kind, env):
         self.log = pathlib.Path(lab.temporary("fresh"))
         self.log.touch()
-        self.process = None
         self.pid = os.fork()
         if self.pid == 0:
             lab.die_with_us()
@@ -117,7 +125,7 @@ class Fresh:
                 since_failure = None if code else end
         return since_failure and since_failure - since
 
-    def kill(self):
+    def end(self):
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
 
@@ -144,15 +152,15 @@ class Host:
         self.env = {"REDLOCK_NODES": ",".join(f"redis://127.0.0.1:{port}" for port in ports)}
         if clocks:
             self.env.update(self.clock.environment())
-        self.processes = []
+        self.clients = []
 
     def signal(self, number):
-        for process in self.processes:
-            for pid in tree(process.pid):
+        for client in self.clients:
+            for pid in tree(client.process.pid):
                 os.kill(pid, number)
 
-    def sleep(self, seconds, spread_s):
-        """The host sleeps; afterwards the last node gets its commands so much after the first."""
+    def sleep(self, seconds, apart_s):
+        """The host sleeps; then each node gets its commands so much after the one before."""
         self.signal(signal.SIGSTOP)
         begun = time.monotonic()
         for way in self.ways:
@@ -162,8 +170,7 @@ class Host:
         self.signal(signal.SIGCONT)
         woken = time.monotonic()
         for index, way in enumerate(self.ways):
-            time.sleep(max(0, woken + spread_s * index / max(1, len(self.ways) - 1) -
-                           time.monotonic()))
+            time.sleep(max(0, woken + apart_s * index - time.monotonic()))
             self.network.call("go", way)
         return woken
 
@@ -185,7 +192,8 @@ class Deployment:
         self.replica = None
         self.host = None
         self.served = []  # when each node that was restarted served again
-        self.holders, self.probes = {}, {}
+        self.clients, self.holders, self.probes = [], {}, {}
+        self.leaders = []  # and those who wait for the lead
 
     def __enter__(self):
         self.quorum.start()
@@ -198,15 +206,8 @@ class Deployment:
         return self
 
     def __exit__(self, *_):
-        for one in (*self.holders.values(), *self.probes.values()):
-            if one.process:
-                one.process.kill()
-                one.process.wait()
-            else:
-                one.kill()
-        for process in self.host.processes if self.host else []:
-            process.kill()
-            process.wait()
+        for client in self.clients:
+            client.end()
         if self.host:
             self.host.network.process.kill()
             self.host.network.process.wait()
@@ -225,36 +226,37 @@ class Deployment:
     def redlock(self, *words):
         return lab.redlock(*words, env=self.env())
 
+    def add(self, who, what, *words):
+        """A client, on the host if the row says so of those."""
+        env = self.env()
+        if who in self.row.on_host:
+            env.update(self.host.env)
+        client = what(*words, env)
+        self.clients.append(client)
+        if who in self.row.on_host:
+            self.host.clients.append(client)
+        return client
+
     def populate(self):
         """Holders hold on all nodes, and all others have had a lock."""
-        usual, on_host = self.env(), self.row.on_host
+        kinds, on_host = self.row.kinds, self.row.on_host
         if on_host:
             self.host = Host(self, self.row.clocks)
-        there = {**usual, **(self.host.env if self.host else {})}
-        for kind in self.row.kinds:
-            self.holders[kind] = Holder(kind, f"held:{kind}",
-                                        there if "holder" in on_host else usual)
+        self.holders = {kind: self.add("holder", Holder, kind, f"held:{kind}") for kind in kinds}
         lab.wait_for(lambda: all(holder.holds() for holder in self.holders.values()), "holders")
+        self.leaders = [self.holders["elect"]] if "elect" in kinds else []
         if "waiter" in on_host:
-            self.host.processes += [Holder("elect", "held:elect", there).process]
+            self.leaders.append(self.add("waiter", Holder, "elect", "held:elect"))
         if "idle" in on_host:
-            idle = LongLived("fenced", "idle", there, IDLE_US)
-            self.host.processes += [idle.process]
+            idle = self.add("idle", LongLived, "fenced", "idle", IDLE_US)
             lab.wait_for(idle.acquired, "a client that is idle")
-        for kind, mode in (("plain", "exclusive"), ("fenced", "fenced")):
-            if kind in self.row.kinds:
-                env = there if "client" in on_host else usual
-                self.probes["long", kind] = LongLived(mode, f"long:{kind}", env)
-                self.probes["fresh", kind] = Fresh(kind, usual)
-        if "holder" in on_host:
-            self.host.processes += [holder.process for holder in self.holders.values()]
-        if "client" in on_host:
-            self.host.processes += [probe.process for (who, _), probe in self.probes.items()
-                                    if who == "long"]
+        for kind in (kind for kind in kinds if kind in MODES):
+            self.probes["long", kind] = self.add("client", LongLived, MODES[kind], f"long:{kind}",
+                                                 TURN_US)
+            self.probes["fresh", kind] = self.add("fresh", Fresh, kind)
         lab.wait_for(lambda: all(one.acquired() for one in self.probes.values()), "first locks")
-        for kind in self.row.kinds:
-            lab.wait_for(lambda held=kind: None not in self.quorum.values(f"held:{held}"),
-                         "a lock on all nodes")
+        lab.wait_for(lambda: all(None not in self.quorum.values(f"held:{kind}")
+                                 for kind in kinds), "a lock on all nodes")
 
     # --- faults ---
 
@@ -319,26 +321,31 @@ class Deployment:
     def markers(self):
         return [marker(server) for server in self.quorum.servers]
 
+    def led(self, since):
+        times = [one.recovered(since) for one in self.leaders]
+        return min((at for at in times if at is not None), default=None)
+
+    def recovered(self, since):
+        """{(who, kind): in how many seconds a lock could be had again, or None}"""
+        times = {name: probe.recovered(since) for name, probe in self.probes.items()}
+        return {**times, ("led", "elect"): self.led(since)} if self.leaders else times
+
     def watch(self, since):
         """Until all is back and stays, or LIMIT_S after the fault."""
         while True:
-            times = [one.recovered(since) for one in (*self.holders_that_campaign(),
-                                                      *self.probes.values())]
-            now = time.monotonic() - since
-            is_back = None not in times and now > max(SETTLED_S, max(times) + CALM_S)
+            times = self.recovered(since)
+            now, known = time.monotonic() - since, times.values()
+            is_back = None not in known and now > max(SETTLED_S, max(known) + CALM_S)
             if is_back or now > LIMIT_S:
-                return
+                return times
             time.sleep(0.2)
-
-    def holders_that_campaign(self):
-        return [holder for kind, holder in self.holders.items() if kind == "elect"]
 
 
 turns = relay = None  # the programs of these names
 
 
 def play(row, count, prng):
-    """What one try shows: a row for each kind of lock."""
+    """What one try shows, for each kind of lock."""
     with Deployment(row, count, prng) as deployment:
         deployment.populate()
         time.sleep(prng.uniform(0, EXTENSION_S))
@@ -347,11 +354,9 @@ def play(row, count, prng):
         since = row.fault(deployment)
         if since is None:
             since = deployment.served_since(row.since)
-        deployment.watch(since)
+        times = deployment.watch(since)
         changed = sum(one != other for one, other in zip(before, deployment.markers()))
         return [{"kind": kind, "lived": holder.lived(), "markers_changed": changed,
                  "nodes": count, "fault_s": round(since - begun, 3),
-                 **({"led_s": holder.recovered(since)} if kind == "elect" else
-                    {f"{who}_s": deployment.probes[who, kind].recovered(since)
-                     for who in ("fresh", "long")})}
+                 **{f"{who}_s": at for (who, of), at in times.items() if of == kind}}
                 for kind, holder in deployment.holders.items()]

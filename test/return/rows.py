@@ -16,7 +16,7 @@ REPAIRED_WAIT = "60s"
 HOLDER_SUSPENDED_S = 1.5  # a third of the TTL later it can still be extended
 SUSPENDED_S = 3
 IDLE_SUSPENDED_S = 11  # longer than an idle client waits until it looks at the nodes again
-SPREADS_S = 0.1, 0.6, 3
+APART_S = 0.1, 0.6, 3
 STOPPED_S = 1, 3
 AT_ONCE_S = 1
 RECOVERED_S = QUARANTINE_S + 1.5
@@ -41,8 +41,8 @@ class Row:
     same_markers: bool = False
 
     def bound(self):
-        words = [f"<= {self.within_s:.1f} s after the {'q-th' if self.since == 'quorum' else 'last'}"
-                 " node serves"] if self.within_s else []
+        node = "q-th" if self.since == "quorum" else "last"
+        words = [f"<= {self.within_s:.1f} s after the {node} node serves"] if self.within_s else []
         words += ["the holder lives"] * self.lives + ["no marker changes"] * self.same_markers
         return ", ".join(words) or "-"
 
@@ -94,8 +94,8 @@ def rolling(between_s, down_s=QUICK_S):
     return fault
 
 
-def suspend(seconds, spread_s):
-    return lambda tried: tried.host.sleep(seconds, spread_s)
+def suspend(seconds, apart_s):
+    return lambda tried: tried.host.sleep(seconds, apart_s)
 
 
 def partition(seconds):
@@ -130,7 +130,8 @@ def stop_in_turn(tried):
 
 DURABLE = {"keeps": True, "promise": "durable"}
 BOTH = {"keeps": True, "promise": "durable,sole"}
-SOLE = {"promise": "sole", "within_s": RECOVERED_S}
+IN_TIME = {"within_s": RECOVERED_S}
+SOLE = {"promise": "sole", **IN_TIME}
 KEPT = {"since": "quorum", "within_s": AT_ONCE_S, "lives": True}
 LIVES = {"lives": True}
 SUSPENDED = {"clocks": "suspended", "same_markers": True}
@@ -154,7 +155,7 @@ ROWS = [
     Row("restart of all, one wiped, durable+sole", restart("all", "one"),
         kinds=("fenced", "elect"), **BOTH, **KEPT),
     Row("restart of all, a majority wiped, durable+sole", restart("all", "majority"),
-        kinds=("fenced", "elect"), **BOTH, within_s=RECOVERED_S),
+        kinds=("fenced", "elect"), **BOTH, **IN_TIME),
     Row("rolling restart, plain", rolling(PLAIN_BETWEEN_S), kinds=("plain",), **LIVES),
     Row("rolling restart, fenced", rolling(FENCED_BETWEEN_S), kinds=("fenced", "elect"), **LIVES),
     Row("rolling restart, 3 s each, plain", rolling(PLAIN_BETWEEN_S, SLOW_S), kinds=("plain",),
@@ -163,25 +164,25 @@ ROWS = [
         kinds=("fenced", "elect"), **LIVES),
     Row("rolling restart, AOF, plain", rolling(0), kinds=("plain",), keeps=True, **LIVES),
     Row("rolling restart, durable", rolling(0), **DURABLE, **LIVES),
-    *(Row(f"suspend of {whose} host, replies spread by {spread_s} s",
-          suspend(seconds, spread_s), kinds=("fenced", "elect"), on_host=(who,), **SUSPENDED)
+    *(Row(f"suspend of {whose} host, replies {apart_s} s apart",
+          suspend(seconds, apart_s), kinds=("fenced", "elect"), on_host=(who,), **SUSPENDED)
       for whose, who, seconds in (("a holder's", "holder", HOLDER_SUSPENDED_S),
                                   ("a waiter's", "waiter", SUSPENDED_S),
                                   ("an idle client's", "idle", IDLE_SUSPENDED_S))
-      for spread_s in SPREADS_S),
-    *(Row(f"paused VM, replies spread by {spread_s} s", suspend(SUSPENDED_S, spread_s),
+      for apart_s in APART_S),
+    *(Row(f"paused VM, replies {apart_s} s apart", suspend(SUSPENDED_S, apart_s),
           kinds=("fenced", "elect"), on_host=("holder", "waiter", "idle"), clocks="all",
           same_markers=True)
-      for spread_s in SPREADS_S),
+      for apart_s in APART_S),
     Row("FLUSHALL of one", flush("one"), **LIVES),
     Row("FLUSHALL of all", flush("all")),
     Row("FLUSHALL of all, sole", flush("all"), **SOLE),
     *(Row(f"failover of {what}, data {data}{', sole' * bool(promise)}", fail_over, nodes=nodes,
           fails_over=data, promise=promise, **bounds)
-      for what, nodes in (("one endpoint (N = 1)", 1), ("one node", None))
-      for data in ("kept", "lost")
-      for promise, bounds in (("", {}), ("sole", {"within_s": RECOVERED_S}))
-      if nodes or not promise),
+      for what, nodes, promise, bounds in (("one endpoint (N = 1)", 1, "", {}),
+                                           ("one endpoint (N = 1)", 1, "sole", IN_TIME),
+                                           ("one node", None, "", LIVES))
+      for data in ("kept", "lost")),
     Row("SIGSTOP of each in turn, 1 to 3 s", stop_in_turn, **LIVES),
     *(Row(f"partition of the clients for {seconds} s", partition(seconds),
           on_host=("holder", "client"), **bounds)
