@@ -188,6 +188,9 @@ class Deployment:
         self.row, self.prng = row, prng
         make = lab.durable if row.keeps else lab.Quorum
         self.quorum = make(count)
+        self.config = os.path.join(self.quorum.home, "redlock.conf")
+        durable = "yes" if row.keeps else "no"
+        lab.write(self.config, f"max-ttl = {MAX_TTL_S}s\ndurable = {durable}\n")
         self.q = count // 2 + 1
         self.replica = None
         self.host = None
@@ -216,11 +219,8 @@ class Deployment:
         self.quorum.__exit__()
 
     def env(self):
-        path = os.path.join(self.quorum.home, "redlock.conf")
-        durable = "durable = yes\n" if self.row.keeps else ""
-        lab.write(path, f"max-ttl = {MAX_TTL_S}s\n{durable}")
         more = {"DURABLE": "1"} if self.row.keeps else {}
-        return {"REDLOCK_NODES": self.quorum.nodes, "REDLOCK_CONFIG": path,
+        return {"REDLOCK_NODES": self.quorum.nodes, "REDLOCK_CONFIG": self.config,
                 "MAX_TTL_MS": str(MAX_TTL_S * 1000), **more}
 
     def redlock(self, *words):

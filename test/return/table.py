@@ -41,7 +41,12 @@ def arguments():
     words.add_argument("--server", metavar="FILE", help="a redis-server or valkey-server")
     words.add_argument("--jobs", type=int, default=6, help="tries at a time (%(default)s)")
     words.add_argument("--json", metavar="FILE")
-    return words.parse_args()
+    given = words.parse_args()
+    given.rows = [row for row in ROWS
+                  if not given.only or any(word in row.name for word in given.only)]
+    if not given.rows:
+        words.error(f"no row has {' or '.join(given.only)} in its name")
+    return given
 
 
 # --- tries ---
@@ -153,13 +158,10 @@ def use_server(path):
 def main():
     if options.server:
         use_server(options.server)
-    rows = [row for row in ROWS
-            if not options.only or any(word in row.name for word in options.only)]
-    lab.check(rows, f"no row has {options.only} in its name")
     promises = knows("admit", "--promise")
-    skipped = [(row.name, "this redlock has no admit --promise") for row in rows
-               if row.promise and not promises]
-    rows = [row for row in rows if promises or not row.promise]
+    skipped = [(row.name, "this redlock has no admit --promise")
+               for row in options.rows if row.promise and not promises]
+    rows = [row for row in options.rows if promises or not row.promise]
     tried = play_all(rows)
     lines = [line for row in rows for line in lines_of(row, tried[row.name])]
     errors = [(row.name, one["error"]) for row in rows for one in tried[row.name]
