@@ -43,9 +43,11 @@ class Holder(Client):
 
     def __init__(self, kind, key, env):
         self.log = pathlib.Path(lab.temporary(kind))
-        self.process = lab.start(*KINDS[kind], "-t", f"{MAX_TTL_S}s", key, "sh", "-c", NOTE, "sh",
-                                 str(self.log), env=env, stderr=subprocess.DEVNULL,
-                                 stdout=subprocess.DEVNULL)
+        self.messages = pathlib.Path(lab.temporary("messages"))
+        with open(self.messages, "wb") as messages:
+            self.process = lab.start(*KINDS[kind], "-t", f"{MAX_TTL_S}s", key, "sh", "-c", NOTE,
+                                     "sh", str(self.log), env=env, stderr=messages,
+                                     stdout=subprocess.DEVNULL)
 
     def begun(self):
         """(pid, time) of each command."""
@@ -59,6 +61,11 @@ class Holder(Client):
 
     def lived(self):
         return self.holds() and len(self.begun()) == 1
+
+    def why(self):
+        """What it said if it lost its lock."""
+        lines = self.messages.read_text(errors="replace").splitlines()
+        return [] if self.lived() else [line for line in lines if " is lost" in line][:1] or lines
 
     def recovered(self, since):
         """The seconds until it held again; None: it does not hold."""
@@ -331,13 +338,18 @@ class Deployment:
         return {**times, ("led", "elect"): self.led(since)} if self.leaders else times
 
     def watch(self, since):
-        """Until all is back and stays, or LIMIT_S after the fault."""
+        """Which holders lived, and recovered(); what has settled counts, whatever comes later."""
+        begun, found = time.monotonic(), {}
+        time.sleep(SETTLED_S)
+        lived = {kind: {"lived": holder.lived(), "why": holder.why()}
+                 for kind, holder in self.holders.items()}
         while True:
-            times = self.recovered(since)
-            now, known = time.monotonic() - since, times.values()
-            is_back = None not in known and now > max(SETTLED_S, max(known) + CALM_S)
-            if is_back or now > LIMIT_S:
-                return times
+            times, now = self.recovered(since), time.monotonic()
+            for name, at in times.items():
+                if at is not None and now > since + at + CALM_S:
+                    found.setdefault(name, at)
+            if len(found) == len(times) or now > begun + LIMIT_S:
+                return lived, {name: found.get(name) for name in times}
             time.sleep(0.2)
 
 
@@ -354,9 +366,9 @@ def play(row, count, prng):
         since = row.fault(deployment)
         if since is None:
             since = deployment.served_since(row.since)
-        times = deployment.watch(since)
+        lived, times = deployment.watch(since)
         changed = sum(one != other for one, other in zip(before, deployment.markers()))
-        return [{"kind": kind, "lived": holder.lived(), "markers_changed": changed,
-                 "nodes": count, "fault_s": round(since - begun, 3),
+        return [{"kind": kind, **lived[kind], "markers_changed": changed, "nodes": count,
+                 "fault_s": round(since - begun, 3),
                  **{f"{who}_s": at for (who, of), at in times.items() if of == kind}}
-                for kind, holder in deployment.holders.items()]
+                for kind in row.kinds]
