@@ -388,12 +388,23 @@ const char *cli_cause_name(redlock_code code, char buffer[CLI_CAUSE]);
 json_t *cli_cause(redlock_code code);
 
 /*
- * Prints {"schema":"redlock.<command>/1", ...} as one line on stdout and frees `object`.
- * False if the line could not be written. cli_flush() returns the same for output that was
- * printed by other means.
+ * Prints on stdout; what is printed may stay in a buffer until cli_flush(). cli_stdout() is
+ * for functions that print to any stream.
+ */
+void cli_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+FILE *cli_stdout(void);
+
+/* Writes what was printed. False, with errno, if some of it could not be written. */
+bool cli_flush(void);
+
+/* Prints a line and flushes. */
+bool cli_print_text(const char *text);
+
+/*
+ * Prints {"schema":"redlock.<command>/1", ...} as one line on stdout, frees `object`, and
+ * flushes.
  */
 bool cli_print_json(const struct cli *cli, json_t *object);
-bool cli_flush(void);
 
 /*
  * Replaces the file: a reader finds the old text or the new one, never a part. False, with

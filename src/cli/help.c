@@ -50,10 +50,10 @@ _Noreturn static void end_of_output(void)
 
 void cli_end_help(bool brief)
 {
-    printf("%s%s", globals,
-           brief ? "\nTLS, environment, exit codes: redlock --help\n" : "");
+    cli_print("%s%s", globals,
+              brief ? "\nTLS, environment, exit codes: redlock --help\n" : "");
     if (!brief)
-        printf(
+        cli_print(
             "%sMore: redlock COMMAND --help, and the manual: redlock(1), "
             "redlock-COMMAND(1)\n",
             more_globals);
@@ -63,16 +63,16 @@ void cli_end_help(bool brief)
 void cli_print_help(const struct cli *cli)
 {
     if (cli->brief_help)
-        printf("%s\nOptions of every command: redlock -h. More: redlock %s --help\n",
-               cli->command->help->brief, cli->command->name);
+        cli_print("%s\nOptions of every command: redlock -h. More: redlock %s --help\n",
+                  cli->command->help->brief, cli->command->name);
     else
-        printf("%s%s%s%s", cli->command->help->brief, cli->command->help->more, globals,
-               more_globals);
+        cli_print("%s%s%s%s", cli->command->help->brief, cli->command->help->more, globals,
+                  more_globals);
     end_of_output();
 }
 
 void cli_print_version(void)
 {
-    printf("redlock %s\n", redlock_version());
+    cli_print("redlock %s\n", redlock_version());
     end_of_output();
 }

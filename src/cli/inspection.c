@@ -58,14 +58,15 @@ static void print_node(const struct cli *cli, const redlock_node *node, int widt
         state = "free";
         color = CLI_GREEN;
     }
-    printf("%-*s  %s%-10s%s", width, node->uri, cli->color ? color : "", state,
-           cli->color ? CLI_PLAIN : "");
+    cli_print("%-*s  %s%-10s%s", width, node->uri, cli->color ? color : "", state,
+              cli->color ? CLI_PLAIN : "");
     if (held)
-        printf("  %-10s  %s\n", cli_span(span, cli_ms(node->remaining_us)), node->holder);
+        cli_print("  %-10s  %s\n", cli_span(span, cli_ms(node->remaining_us)),
+                  node->holder);
     else if (!gone)
-        printf("  %s\n", node->text);
+        cli_print("  %s\n", node->text);
     else
-        printf("\n");
+        cli_print("\n");
 }
 
 void inspection_print_nodes(const struct cli *cli, const struct inspection *inspection,

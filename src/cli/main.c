@@ -42,9 +42,9 @@ static const char usage[] =
 
 _Noreturn static void print_help(bool brief)
 {
-    printf("%s\nCommands:\n", usage);
+    cli_print("%s\nCommands:\n", usage);
     for (size_t i = 0; i < COMMANDS; i++)
-        printf("  %-8s  %s\n", commands[i].name, commands[i].summary);
+        cli_print("  %-8s  %s\n", commands[i].name, commands[i].summary);
     cli_end_help(brief);
 }
 

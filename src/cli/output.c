@@ -162,13 +162,32 @@ void cli_print_time(void)
     time_t now = time(NULL);
     struct tm utc;
     strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    printf("%s ", text);
+    cli_print("%s ", text);
+}
+
+FILE *cli_stdout(void)
+{
+    return stdout;
+}
+
+void cli_print(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(cli_stdout(), format, arguments);
+    va_end(arguments);
+}
+
+bool cli_print_text(const char *text)
+{
+    cli_print("%s\n", text);
+    return cli_flush();
 }
 
 bool cli_flush(void)
 {
     /* Some file systems report a full disk only at close. */
-    bool written = fflush(stdout) == 0 && !ferror(stdout);
+    bool written = fflush(cli_stdout()) == 0 && !ferror(cli_stdout());
     int fd = dup(STDOUT_FILENO);
     return fd >= 0 && close(fd) == 0 && written;
 }
@@ -272,7 +291,7 @@ bool cli_write_json(const struct cli *cli, json_t *object, FILE *stream)
 
 bool cli_print_json(const struct cli *cli, json_t *object)
 {
-    bool printed = cli_write_json(cli, object, stdout);
+    bool printed = cli_write_json(cli, object, cli_stdout());
     return cli_flush() && printed;
 }
 

@@ -47,9 +47,9 @@ static void print_ms(int64_t us)
     double ms = (double)us / 1000;
     int decimals = ms < 10 ? 3 : ms < 100 ? 2 : ms < 1000 ? 1 : 0;
     if (us < 0)
-        printf("  %*s", COLUMN, "-");
+        cli_print("  %*s", COLUMN, "-");
     else
-        printf("  %*.*f", COLUMN, decimals, ms);
+        cli_print("  %*.*f", COLUMN, decimals, ms);
 }
 
 static void print_latency(const struct histogram *latency)
@@ -62,13 +62,13 @@ static void print_latency(const struct histogram *latency)
 static void print_heads(void)
 {
     for (size_t i = 0; i < BENCH_PERCENTILES; i++)
-        printf("  %*s", COLUMN, bench_percentile[i].head);
-    printf("  %*s", COLUMN, "MAX");
+        cli_print("  %*s", COLUMN, bench_percentile[i].head);
+    cli_print("  %*s", COLUMN, "MAX");
 }
 
 static void print_share(double share)
 {
-    printf("  %*.*f%%", COLUMN - 1, share > 0 && share < 0.1 ? 2 : 1, PERCENT * share);
+    cli_print("  %*.*f%%", COLUMN - 1, share > 0 && share < 0.1 ? 2 : 1, PERCENT * share);
 }
 
 double bench_never(const struct bench_result_model *model)
@@ -79,18 +79,18 @@ double bench_never(const struct bench_result_model *model)
 
 static void print_model(const char *name, int width, const struct bench_result_model *model)
 {
-    printf("%-*s", width, name);
+    cli_print("%-*s", width, name);
     print_latency(&model->latency);
     print_share(bench_never(model));
-    printf("\n");
+    cli_print("\n");
 }
 
 /* "3.60 s (72.0 %), longest 3.60 s" */
 static void print_outage(const struct bench *bench, const struct outage *outage)
 {
-    printf("%.2f s (%.1f %%), longest %.2f s", (double)outage->sum / 1e6,
-           PERCENT * (double)outage->sum / (double)bench->bench_result.elapsed_us,
-           (double)outage->longest / 1e6);
+    cli_print("%.2f s (%.1f %%), longest %.2f s", (double)outage->sum / 1e6,
+              PERCENT * (double)outage->sum / (double)bench->bench_result.elapsed_us,
+              (double)outage->longest / 1e6);
 }
 
 /* --- the parts --- */
@@ -100,23 +100,23 @@ static void print_summary(const struct bench *bench)
     const struct bench_result *bench_result = &bench->bench_result;
     char cycles[BENCH_NUMBER], failed[BENCH_NUMBER], rate[BENCH_NUMBER], text[CLI_CAUSE];
     double per_s = (double)bench_result->cycles * 1e6 / (double)bench_result->elapsed_us;
-    printf("%s cycles in %.1f s, %s a second, %lld at a time; %s failed\n",
-           bench_grouped(bench_result->cycles, cycles),
-           (double)bench_result->elapsed_us / 1e6,
-           bench_grouped((uint64_t)(per_s + 0.5), rate), (long long)bench->workers,
-           bench_grouped(bench_result->cycles - bench_result->held, failed));
+    cli_print("%s cycles in %.1f s, %s a second, %lld at a time; %s failed\n",
+              bench_grouped(bench_result->cycles, cycles),
+              (double)bench_result->elapsed_us / 1e6,
+              bench_grouped((uint64_t)(per_s + 0.5), rate), (long long)bench->workers,
+              bench_grouped(bench_result->cycles - bench_result->held, failed));
     for (int code = 0; code < CYCLE_CODES; code++) {
         if (bench_result->not_acquired[code])
-            printf("    not acquired, %s: %s\n", cli_cause_name(code, text),
-                   bench_grouped(bench_result->not_acquired[code], failed));
+            cli_print("    not acquired, %s: %s\n", cli_cause_name(code, text),
+                      bench_grouped(bench_result->not_acquired[code], failed));
         if (bench_result->not_released[code])
-            printf("    not released, %s: %s\n", cli_cause_name(code, text),
-                   bench_grouped(bench_result->not_released[code], failed));
+            cli_print("    not released, %s: %s\n", cli_cause_name(code, text),
+                      bench_grouped(bench_result->not_released[code], failed));
     }
     if (bench_result->outage.sum > 0) {
-        printf("    no lock could be acquired for ");
+        cli_print("    no lock could be acquired for ");
         print_outage(bench, &bench_result->outage);
-        printf("\n");
+        cli_print("\n");
     }
 }
 
@@ -124,21 +124,21 @@ static void print_quorum(const struct bench *bench, int width)
 {
     const struct bench_result *bench_result = &bench->bench_result;
     char name[LINE];
-    printf("\n%-*s", width, "MEASURED, ms");
+    cli_print("\n%-*s", width, "MEASURED, ms");
     print_heads();
     snprintf(name, sizeof(name), "acquire, %u of %u nodes", bench_result->q,
              bench_result->n);
-    printf("\n%-*s", width, name);
+    cli_print("\n%-*s", width, name);
     print_latency(&bench_result->acquire);
     snprintf(name, sizeof(name), "release, %u of %u nodes", bench_result->q,
              bench_result->n);
-    printf("\n%-*s", width, name);
+    cli_print("\n%-*s", width, name);
     print_latency(&bench_result->release);
-    printf("\n");
+    cli_print("\n");
     double ttl = (double)bench->cli->lease.ttl_ms;
     int64_t median = histogram_at(&bench_result->valid, HISTOGRAM_ALL / 2);
     if (bench_result->held > 0)
-        printf(
+        cli_print(
             "validity left when it was held, of a TTL of %lld ms: p50 %.2f %%, least "
             "%.2f %%\n",
             (long long)bench->cli->lease.ttl_ms, PERCENT * (double)median / ttl,
@@ -162,37 +162,39 @@ static void print_faults(const struct bench *bench, const struct bench_result_no
     const char *between = "";
     if (!node->fault && node->ready == 0)
         return;
-    printf("    %s", bench->cli->color && node->fault ? CLI_RED : "");
+    cli_print("    %s", bench->cli->color && node->fault ? CLI_RED : "");
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         if (faults[i].count == 0)
             continue;
-        printf("%s%s: %s", between, faults[i].text, bench_grouped(faults[i].count, number));
+        cli_print("%s%s: %s", between, faults[i].text,
+                  bench_grouped(faults[i].count, number));
         between = "; ";
     }
     if (node->fault) {
-        printf(" (%s); no grant for ", node->fault);
+        cli_print(" (%s); no grant for ", node->fault);
         print_outage(bench, &node->outage);
     }
-    printf("%s\n", bench->cli->color && node->fault ? CLI_PLAIN : "");
+    cli_print("%s\n", bench->cli->color && node->fault ? CLI_PLAIN : "");
 }
 
 static void print_nodes(const struct bench *bench, int width)
 {
     const struct bench_result *bench_result = &bench->bench_result;
     char number[BENCH_NUMBER];
-    printf("\n%-*s", width, "NODE, ms");
+    cli_print("\n%-*s", width, "NODE, ms");
     print_heads();
-    printf("  %*s  %*s  %*s\n", COLUMN, "Q-TH", COLUMN + 2, "GRANTED", COLUMN, "FAILED");
+    cli_print("  %*s  %*s  %*s\n", COLUMN, "Q-TH", COLUMN + 2, "GRANTED", COLUMN, "FAILED");
     for (unsigned i = 0; i < bench_result->n; i++) {
         const struct bench_result_node *node = &bench_result->node[i];
-        printf("%-*s", width, bench->nodes[i].uri);
+        cli_print("%-*s", width, bench->nodes[i].uri);
         print_latency(&node->latency);
         print_share(bench_result->all.latency.total
                         ? (double)node->last / (double)bench_result->all.latency.total
                         : 0);
-        printf("  %*s", COLUMN + 2, bench_grouped(node->granted, number));
-        printf("  %*s\n", COLUMN,
-               bench_grouped(bench_result->cycles - node->granted - node->ready, number));
+        cli_print("  %*s", COLUMN + 2, bench_grouped(node->granted, number));
+        cli_print(
+            "  %*s\n", COLUMN,
+            bench_grouped(bench_result->cycles - node->granted - node->ready, number));
         print_faults(bench, node);
     }
 }
@@ -201,14 +203,14 @@ static void print_models(const struct bench *bench, int width)
 {
     const struct bench_result *bench_result = &bench->bench_result;
     char name[LINE];
-    printf("\n%-*s", width, "WHAT IF, ms");
+    cli_print("\n%-*s", width, "WHAT IF, ms");
     print_heads();
-    printf("  %*s\n", COLUMN, "NOT HELD");
+    cli_print("  %*s\n", COLUMN, "NOT HELD");
     snprintf(name, sizeof(name), "all %u, %u needed", bench_result->n, bench_result->q);
     print_model(name, width, &bench_result->all);
     for (unsigned i = 0; i < bench_result->n && bench_result->n > 1; i++) {
         const char *without = "without ";
-        printf("%s", without);
+        cli_print("%s", without);
         print_model(bench->nodes[i].uri, width - (int)strlen(without),
                     &bench_result->node[i].without);
     }
@@ -216,7 +218,7 @@ static void print_models(const struct bench *bench, int width)
         snprintf(name, sizeof(name), "any %u, %u needed", m, order_stats_majority(m));
         print_model(name, width, &bench_result->fewer[m]);
     }
-    printf("\n%s", bench_what_if);
+    cli_print("\n%s", bench_what_if);
 }
 
 static int widest_name(const struct bench *bench)

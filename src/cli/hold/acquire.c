@@ -103,8 +103,8 @@ static int publish(const struct acquire *acquire)
     const struct cli *cli = acquire->cli;
     bool printed =
         cli->json ? print_outcome(acquire, REDLOCK_OK, tokenfile_json(&held, &cli->keys))
-                  : printf("%s\n", held.token) > 0;
-    if (cli_flush() && printed)
+                  : cli_print_text(held.token);
+    if (printed)
         return CLI_OK;
     cli_complain("stdout: %s; %s is released", strerror(errno), acquire->key);
     if (file)

@@ -373,7 +373,7 @@ static bool print_text(const struct admit *admit)
 {
     char *configuration = configuration_of(admit);
     if (admit->code == REDLOCK_OK && !admit->cli->quiet)
-        printf(
+        cli_print(
             "%zu of %zu nodes vote on fenced locks; every client's configuration is\n%s\n",
             admit->count, admit->count, configuration);
     free(configuration);

@@ -36,12 +36,13 @@ static void print_notice(const struct inspection *inspection)
         if (inspection->nodes[i].remaining_us > left_us)
             left_us = inspection->nodes[i].remaining_us;
     if (left_us > 0)
-        printf(
+        cli_print(
             "a holder that still runs acts until its next extension, up to %s, or if "
             "it does not extend, up to %s: stop it, or start nothing before that\n",
             cli_span(third, left_us / 3000), cli_span(rest, left_us / 1000));
     else
-        printf("a holder that still runs acts until its next extension: stop it first\n");
+        cli_print(
+            "a holder that still runs acts until its next extension: stop it first\n");
 }
 
 /* Prints the result. The caller also prints a failure on stderr. */
@@ -62,11 +63,11 @@ static bool break_print(const struct cli *cli, const char *key,
     char *name = cli_printable(key);
     inspection_print_nodes(cli, inspection, "removed");
     if (found->held > 0)
-        printf("%s: removed from %u of %zu nodes; %s was on %u of them\n", name,
-               found->held, found->count, holder ? holder->holder : "another",
-               found->agreeing);
+        cli_print("%s: removed from %u of %zu nodes; %s was on %u of them\n", name,
+                  found->held, found->count, holder ? holder->holder : "another",
+                  found->agreeing);
     else
-        printf("%s: nothing to remove\n", name);
+        cli_print("%s: nothing to remove\n", name);
     if (found->held > 0)
         print_notice(inspection);
     free(name);

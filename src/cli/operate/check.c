@@ -57,9 +57,9 @@ static const char *show_offset(const redlock_node_health *node, char buffer[32])
 static void print_row(int uri_width, int version_width, const char *uri, const char *state,
                       const char *color, const char *const column[COLUMNS])
 {
-    printf("%-*s  %s%-7s%s  %-*s  %-11s  %-15s  %-8s  %-8s  %s\n", uri_width, uri, color,
-           state, color[0] ? CLI_PLAIN : "", version_width, column[0], column[1], column[2],
-           column[3], column[4], column[5]);
+    cli_print("%-*s  %s%-7s%s  %-*s  %-11s  %-15s  %-8s  %-8s  %s\n", uri_width, uri, color,
+              state, color[0] ? CLI_PLAIN : "", version_width, column[0], column[1],
+              column[2], column[3], column[4], column[5]);
 }
 
 /* "active 3": of the third generation. */
@@ -118,16 +118,16 @@ static const redlock_finding *find(const redlock_node_health *node, const char *
 static void print_finding(const struct cli *cli, const redlock_health_report *report,
                           size_t first, const redlock_finding *finding)
 {
-    printf("%s%s%s %s: %s\n", cli->color ? colors[finding->severity] : "",
-           cli_severity(finding->severity), cli->color ? CLI_PLAIN : "", finding->code,
-           finding->text);
+    cli_print("%s%s%s %s: %s\n", cli->color ? colors[finding->severity] : "",
+              cli_severity(finding->severity), cli->color ? CLI_PLAIN : "", finding->code,
+              finding->text);
     for (size_t i = first; i < report->count; i++) {
         const redlock_finding *found = find(report->nodes[i], finding->code);
         if (!found)
             continue;
         char *detail = cli_printable(found->detail);
-        printf("    %s%s%s%s\n", report->nodes[i]->uri, detail[0] ? " (" : "", detail,
-               detail[0] ? ")" : "");
+        cli_print("    %s%s%s%s\n", report->nodes[i]->uri, detail[0] ? " (" : "", detail,
+                  detail[0] ? ")" : "");
         free(detail);
     }
 }
@@ -165,9 +165,9 @@ static void print_table(const struct cli *cli, const redlock_health_report *heal
     for (size_t i = 0; i < health_report->count; i++)
         print_node(cli, health_report->nodes[i], uri_width, version_width);
     print_findings(cli, health_report);
-    printf("%u of %zu nodes are fit, %u are needed: %s\n", health_report->fit,
-           health_report->count, health_report->quorum,
-           health_names[health_report->health]);
+    cli_print("%u of %zu nodes are fit, %u are needed: %s\n", health_report->fit,
+              health_report->count, health_report->quorum,
+              health_names[health_report->health]);
 }
 
 /* --- for programs --- */
@@ -239,7 +239,7 @@ static int print_acl(const struct cli *cli, bool redisson, bool lists)
     redlock_client_acl(cli->client, uses, rule, room);
     bool printed = cli->json
                        ? cli_print_json(cli, json_pack("{s:o}", "acl", cli_json_text(rule)))
-                       : printf("%s\n", rule) > 0 && cli_flush();
+                       : cli_print_text(rule);
     free(rule);
     return cli_exit_printed(printed, CLI_OK);
 }

@@ -122,12 +122,12 @@ static void print_nodes(struct local *local, const char *list)
         cli_print_json(local->cli, object);
         return;
     }
-    printf("export REDLOCK_NODES=%s\nexport REDLOCK_LOCAL_DIR=%s\n", list,
-           local->servers->folder);
+    cli_print("export REDLOCK_NODES=%s\nexport REDLOCK_LOCAL_DIR=%s\n", list,
+              local->servers->folder);
     for (int i = 0; i < TLS_FILES && local->servers->tls; i++)
-        printf("export %s=%s/%s\n", tls_files[i].variable, local->servers->folder,
-               tls_files[i].name);
-    if (fflush(stdout) != 0)
+        cli_print("export %s=%s/%s\n", tls_files[i].variable, local->servers->folder,
+                  tls_files[i].name);
+    if (!cli_flush())
         fail(local, CLI_FAILED, "stdout", strerror(errno));
     else
         cli_say(local->cli, "%d servers run until this command ends (Ctrl-C)",

@@ -81,11 +81,11 @@ static bool print_line(const struct observer *observer, const redlock_leader *le
     char *name = cli_printable(observer->name), *id = cli_printable(leader->id);
     cli_print_time();
     if (leader->code != REDLOCK_OK)
-        printf("%s: unknown: too few nodes reply\n", name);
+        cli_print("%s: unknown: too few nodes reply\n", name);
     else if (leader->term == REDLOCK_NO_FENCE)
-        printf("%s: nobody leads\n", name);
+        cli_print("%s: nobody leads\n", name);
     else
-        printf("%s: %s leads, term %" PRId64 "\n", name, id, leader->term);
+        cli_print("%s: %s leads, term %" PRId64 "\n", name, id, leader->term);
     free(name);
     free(id);
     return cli_flush();

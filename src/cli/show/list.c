@@ -34,7 +34,7 @@ static void print(struct list *list, const struct row *row)
     if (list->cli->json) {
         list->failed = cli_exit_streamed(cli_print_json(list->cli, row_json(row)));
     } else {
-        row_print(row, SIZE_MAX, list->cli->color, stdout);
+        row_print(row, SIZE_MAX, list->cli->color, cli_stdout());
         list->failed = cli_exit_streamed(cli_flush());
     }
     list->done |= list->failed != 0;
@@ -88,7 +88,7 @@ int cli_list(struct cli *cli, int argc, char **argv)
                      foreign || *prefix ? REDLOCK_LIST_FOREIGN : 0, found, &list);
     cli_need_start(code, prefix);
     if (!cli->json)
-        row_print_head(stdout, SIZE_MAX);
+        row_print_head(cli_stdout(), SIZE_MAX);
     cli_signals_begin(&signals, cli->base, cli_set, &list.done);
     cli_wait(cli->base, &list.done);
     table_join(&list.sets);

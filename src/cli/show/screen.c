@@ -13,7 +13,7 @@
 
 static void write_now(const char *text)
 {
-    fputs(text, stdout);
+    cli_print("%s", text);
     cli_flush();
 }
 
@@ -136,13 +136,13 @@ size_t screen_columns(void)
 bool screen_show(const char *text)
 {
     size_t rows = size_of_terminal().ws_row, columns = screen_columns();
-    fputs(HOME, stdout);
+    cli_print(HOME);
     for (size_t i = 0; i < rows && *text; i++) {
         size_t len = strcspn(text, "\n");
-        printf("%s%.*s" ERASE, i == 0 ? "" : "\r\n", (int)bytes_of(text, len, columns),
-               text);
+        cli_print("%s%.*s" ERASE, i == 0 ? "" : "\r\n", (int)bytes_of(text, len, columns),
+                  text);
         text += len + (text[len] == '\n');
     }
-    fputs(CLEAR, stdout);
+    cli_print(CLEAR);
     return cli_flush();
 }

@@ -74,10 +74,10 @@ static void print_readers(const struct inspection *inspection)
 {
     for (size_t i = 0; i < inspection->readers; i++) {
         char *label = cli_printable(inspection_label(inspection->reader[i]));
-        printf("%s%s", i == 0 ? ": " : ", ", label);
+        cli_print("%s%s", i == 0 ? ": " : ", ", label);
         free(label);
     }
-    printf("\n");
+    cli_print("\n");
 }
 
 /* "KEY: held by LABEL on 3 of 5 nodes, for another 12.3 s" */
@@ -90,30 +90,31 @@ static void print_summary(const struct part *part)
     switch (inspection_state(&part->inspection)) {
     case INSPECTION_HELD:
         if (found->readers > 0) {
-            printf("%s: read by %u on %u of %zu nodes, for another %s", key, found->readers,
-                   found->agreeing, found->count, cli_span(span, found->remaining_ms));
+            cli_print("%s: read by %u on %u of %zu nodes, for another %s", key,
+                      found->readers, found->agreeing, found->count,
+                      cli_span(span, found->remaining_ms));
             print_readers(&part->inspection);
             break;
         }
-        printf("%s: held by %s on %u of %zu nodes, for another %s", key,
-               holder ? holder->holder : "another", found->agreeing, found->count,
-               cli_span(span, found->remaining_ms));
+        cli_print("%s: held by %s on %u of %zu nodes, for another %s", key,
+                  holder ? holder->holder : "another", found->agreeing, found->count,
+                  cli_span(span, found->remaining_ms));
         if (found->depth > 1)
-            printf(", entered %u times", found->depth);
-        printf("\n");
+            cli_print(", entered %u times", found->depth);
+        cli_print("\n");
         break;
     case INSPECTION_FREE:
-        printf("%s: free on %u of %zu nodes\n", key, found->free, found->count);
+        cli_print("%s: free on %u of %zu nodes\n", key, found->free, found->count);
         break;
     case INSPECTION_SPLIT:
-        printf(
+        cli_print(
             "%s: split: free on %u of %zu nodes, held on %u, of which %u agree; %u are "
             "needed\n",
             key, found->free, found->count, found->held, found->agreeing, found->quorum);
         break;
     default:
-        printf("%s: unknown: %u of %zu nodes answered, %u are needed\n", key, reached,
-               found->count, found->quorum);
+        cli_print("%s: unknown: %u of %zu nodes answered, %u are needed\n", key, reached,
+                  found->count, found->quorum);
     }
     free(key);
 }
@@ -148,13 +149,13 @@ static void print_total(const struct status *status)
     enum inspection_state state = status_state_of(status);
     unsigned held = count_held(status);
     if (state >= INSPECTION_NO_QUORUM)
-        printf("%s: unknown\n", name);
+        cli_print("%s: unknown\n", name);
     else if (status->cli->lease.slots > 0)
-        printf("%s: %u of %zu slots are held\n", name, held, status->parts);
+        cli_print("%s: %u of %zu slots are held\n", name, held, status->parts);
     else if (is_one_lock(status))
-        printf("%s: held as one lock\n", name);
+        cli_print("%s: held as one lock\n", name);
     else
-        printf("%s: %u of %zu keys are held\n", name, held, status->parts);
+        cli_print("%s: %u of %zu keys are held\n", name, held, status->parts);
     free(name);
 }
 
@@ -227,7 +228,7 @@ static bool status_show(struct status *status)
     if (status->cli->quiet)
         return true;
     if (status->redraw) /* overwrites the previous output */
-        printf("\033[H\033[J");
+        cli_print("\033[H\033[J");
     if (is_one)
         inspection_print_nodes(status->cli, &status->part[0].inspection, "held");
     for (size_t i = 0; i < status->parts; i++)

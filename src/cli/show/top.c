@@ -143,8 +143,8 @@ static void show(void *arg)
         top->failed = cli_exit_streamed(top_print_json(top));
     } else {
         char *text = write_table(top);
-        top->failed = cli_exit_streamed(
-            top->redraws ? screen_show(text) : printf("%s\n", text) >= 0 && cli_flush());
+        top->failed =
+            cli_exit_streamed(top->redraws ? screen_show(text) : cli_print_text(text));
         free(text);
     }
     top->done |= top->failed != 0;
