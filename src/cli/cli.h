@@ -394,8 +394,15 @@ json_t *cli_cause(redlock_code code);
 void cli_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 FILE *cli_stdout(void);
 
-/* Writes what was printed. False, with errno, if some of it could not be written. */
+/*
+ * Waits until it is written. False, with errno, if some of it could not be; EINTR if a
+ * signal that ends the command came while no reader took it: cli_exit_printed() has the
+ * exit code. cli_flush_with() calls `meanwhile` every 50 ms while it waits. cli_hand_on()
+ * does not wait: an error of this write is returned by a later call.
+ */
 bool cli_flush(void);
+bool cli_flush_with(void (*meanwhile)(void *arg), void *arg);
+bool cli_hand_on(void);
 
 /* Prints a line and flushes. */
 bool cli_print_text(const char *text);
@@ -425,8 +432,9 @@ int cli_exit_printed(bool printed, int exit_code);
    head(1) does, it prints nothing and returns the code of a program that SIGPIPE ended. */
 int cli_exit_streamed(bool printed);
 
-/* Writes the same line to another stream. */
+/* Writes the same line to another stream, without a flush; or to stderr, as a result. */
 bool cli_write_json(const struct cli *cli, json_t *object, FILE *stream);
+void cli_tell_json(const struct cli *cli, json_t *object);
 
 /* Adds what an acquire, extend or release prints: "granted", "quorum", "nodes". */
 void cli_add_outcome(json_t *object, const struct cli_outcome *outcome);

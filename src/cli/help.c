@@ -43,9 +43,7 @@ static const char more_globals[] =
 
 _Noreturn static void end_of_output(void)
 {
-    if (!cli_flush())
-        cli_fail(CLI_FAILED, "stdout: %s", strerror(errno));
-    exit(CLI_OK);
+    exit(cli_exit_printed(cli_flush(), CLI_OK));
 }
 
 void cli_end_help(bool brief)

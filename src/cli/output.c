@@ -1,4 +1,5 @@
 #include "cli.h"
+#include "writer.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -54,20 +55,19 @@ static void hide_tokens(char *text)
     }
 }
 
-/* Uses one write, so that the lines of several processes do not mix. */
 static void write_line(const char *format, va_list arguments)
 {
     static const char no_memory[] = "redlock: out of memory\n";
     char *text = NULL, *line = NULL;
     if (vasprintf(&text, format, arguments) < 0) {
-        (void)!write(STDERR_FILENO, no_memory, sizeof(no_memory) - 1);
-        _exit(CLI_FAILED);
+        writer_message(no_memory, sizeof(no_memory) - 1);
+        exit(CLI_FAILED);
     }
     char *printable = cli_printable(text);
     hide_tokens(printable);
     int len = asprintf(&line, "redlock: %s\n", printable);
     if (len > 0)
-        (void)!write(STDERR_FILENO, line, (size_t)len);
+        writer_message(line, (size_t)len);
     free(line);
     free(printable);
     free(text);
@@ -165,9 +165,19 @@ void cli_print_time(void)
     cli_print("%s ", text);
 }
 
+static ssize_t write_results(void *cookie, const char *bytes, size_t len)
+{
+    (void)cookie;
+    writer_result(STDOUT_FILENO, bytes, len);
+    return (ssize_t)len;
+}
+
 FILE *cli_stdout(void)
 {
-    return stdout;
+    static FILE *results;
+    if (!results)
+        results = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_results});
+    return cli_need_memory(results);
 }
 
 void cli_print(const char *format, ...)
@@ -184,18 +194,35 @@ bool cli_print_text(const char *text)
     return cli_flush();
 }
 
+bool cli_hand_on(void)
+{
+    fflush(cli_stdout());
+    errno = writer_error(STDOUT_FILENO);
+    return errno == 0;
+}
+
+bool cli_flush_with(void (*meanwhile)(void *arg), void *arg)
+{
+    fflush(cli_stdout());
+    errno = writer_flush(STDOUT_FILENO, meanwhile, arg);
+    if (errno != 0)
+        return false;
+    /* Some file systems report a full disk only at close. */
+    int fd = dup(STDOUT_FILENO);
+    return fd >= 0 && close(fd) == 0;
+}
+
 bool cli_flush(void)
 {
-    /* Some file systems report a full disk only at close. */
-    bool written = fflush(cli_stdout()) == 0 && !ferror(cli_stdout());
-    int fd = dup(STDOUT_FILENO);
-    return fd >= 0 && close(fd) == 0 && written;
+    return cli_flush_with(NULL, NULL);
 }
 
 int cli_exit_printed(bool printed, int exit_code)
 {
     if (printed)
         return exit_code;
+    if (errno == EINTR)
+        return CLI_SIGNALLED + writer_signal();
     cli_complain("stdout: %s", strerror(errno));
     return CLI_FAILED;
 }
@@ -275,24 +302,41 @@ json_t *cli_cause(redlock_code code)
     return json_string(cli_cause_name(code, name));
 }
 
-bool cli_write_json(const struct cli *cli, json_t *object, FILE *stream)
+/* The caller frees it. NULL, with errno: there was no memory. */
+static char *line_of(const struct cli *cli, json_t *object)
 {
     json_t *whole =
         json_pack("{s: o}", "schema", json_sprintf("redlock.%s/1", cli->command->name));
-    char *line = NULL;
+    char *text = NULL, *line = NULL;
     if (whole && object && json_object_update(whole, object) == 0)
-        line = json_dumps(whole, JSON_COMPACT);
-    bool written = cli_json_check() && line && fprintf(stream, "%s\n", line) > 0;
-    free(line);
+        text = json_dumps(whole, JSON_COMPACT);
+    if (cli_json_check() && text)
+        line = cli_format("%s\n", text);
+    free(text);
     json_decref(object);
     json_decref(whole);
+    return line;
+}
+
+bool cli_write_json(const struct cli *cli, json_t *object, FILE *stream)
+{
+    char *line = line_of(cli, object);
+    bool written = line && fputs(line, stream) >= 0;
+    free(line);
     return written;
 }
 
 bool cli_print_json(const struct cli *cli, json_t *object)
 {
-    bool printed = cli_write_json(cli, object, cli_stdout());
-    return cli_flush() && printed;
+    return cli_write_json(cli, object, cli_stdout()) && cli_flush();
+}
+
+void cli_tell_json(const struct cli *cli, json_t *object)
+{
+    char *line = line_of(cli, object);
+    if (line)
+        writer_result(STDERR_FILENO, line, strlen(line));
+    free(line);
 }
 
 /* Omits a node's raw value: it may be the token of a held lock. */

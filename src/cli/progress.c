@@ -1,5 +1,7 @@
 #include "progress.h"
 
+#include "writer.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,9 +27,14 @@ static char *text_of(const struct progress *progress)
     return cli_text_end(&text);
 }
 
-/* Overwrites the previous output with one write, so that it does not flicker. */
+/*
+ * Overwrites the previous output with one write, so that it does not flicker. What a
+ * terminal does not take is not redrawn: none may be dropped, because UP counts its lines.
+ */
 static void redraw(struct progress *progress, char *lines)
 {
+    if (!writer_is_idle())
+        return;
     char *line;
     size_t before = progress->lines, count = 0;
     struct cli_text text;
@@ -41,7 +48,7 @@ static void redraw(struct progress *progress, char *lines)
         fprintf(stream, CLEAR "\n");
     fprintf(stream, WIDE);
     cli_text_end(&text);
-    (void)!write(STDERR_FILENO, text.bytes, text.size);
+    writer_message(text.bytes, text.size);
     progress->lines = before > count ? before : count;
     free(text.bytes);
 }

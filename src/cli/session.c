@@ -1,5 +1,6 @@
 /* The client of one command: connections, signals and exit codes. */
 #include "cli.h"
+#include "writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -161,6 +162,8 @@ static void caught(evutil_socket_t number, short what, void *arg)
 {
     struct cli_signals *signals = arg;
     (void)what;
+    if (number == SIGTERM || signals->number != 0)
+        writer_hurry();
     if (signals->number != 0)
         cli_fail(CLI_SIGNALLED + (int)number, "%s again: ended at once",
                  strsignal((int)number));

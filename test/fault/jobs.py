@@ -4,21 +4,18 @@
 
 Each run has its own lock on the same five servers, and several run at once.
 
-    pipe    redlock cannot write what the nodes replied (stderr is a full pipe) until its lock
-            has expired and another client has it
     keeper  the keeper is stopped before it starts the command, and redlock soon after that;
             once another client has the lock, both continue, in either order
     left    a job whose worker is in another process group or session; redlock gets SIGTERM, or
             the command ends by itself
 
-In the first two the command writes the time as its first action: a time after another client
-was granted the lock is a failure. In the third the worker writes it all the time: a time after
+In the first the command writes the time as its first action: a time after another client was
+granted the lock is a failure. In the second the worker writes it all the time: a time after
 the lock was free on all nodes is a failure.
 """
 import argparse
 import concurrent.futures
 import contextlib
-import fcntl
 import os
 import pathlib
 import random
@@ -26,7 +23,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
@@ -85,43 +81,6 @@ def wrote_late(out, granted_us):
         return int(text) >= granted_us
     offset_us = lab.now_us() - time.time_ns() // 1000  # killed between its first two actions
     return os.stat(out).st_mtime_ns // 1000 + offset_us >= granted_us
-
-
-@contextlib.contextmanager
-def full_pipe():
-    """Yields its writing end, and a function that drains it."""
-    reader, writer = os.pipe()
-    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
-    os.set_blocking(writer, False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            os.write(writer, b"x" * 4096)
-    os.set_blocking(writer, True)
-
-    def drain():
-        while os.read(reader, 4096):
-            pass
-    drains = threading.Thread(target=drain, daemon=True)
-    yield writer, drains.start
-    os.close(writer)
-    drains.join()
-    os.close(reader)
-
-
-def pipe(quorum, nodes, out):
-    with full_pipe() as (writer, drain):
-        process = lab.start("-v", "run", "-t", f"{TTL_MS}ms", nodes.key, fast, out, stderr=writer,
-                            env=lab.on(quorum))
-        lab.wait_for(lambda: any(nodes.values()), "the lock")
-        granted = nodes.take()
-        drain()
-        # A machine that stalled may have kept redlock from a majority: then it waits for this
-        # lock.
-        with contextlib.suppress(Exception):
-            process.wait(2)
-        process.terminate()
-        process.wait(20)
-    return wrote_late(out, granted)
 
 
 def keeper_of(process):
@@ -191,10 +150,10 @@ def main():
     words.add_argument("redlock")
     words.add_argument("fast")
     words.add_argument("--runs", type=int, default=100, help="of each kind (%(default)s)")
-    words.add_argument("--only", choices=("pipe", "keeper", "left"), help="only this kind")
+    words.add_argument("--only", choices=("keeper", "left"), help="only this kind")
     options = words.parse_args()
     lab.program, fast = map(os.path.abspath, (options.redlock, options.fast))
-    chosen = [what for what in (pipe, keeper, left) if options.only in (None, what.__name__)]
+    chosen = [what for what in (keeper, left) if options.only in (None, what.__name__)]
     with lab.Quorum() as quorum:
         return sum(play(what, quorum, options.runs) for what in chosen) > 0
 

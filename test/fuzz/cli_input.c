@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/args.h"
+#include "cli/writer.h"
 #include "cli_replaced.h"
 #include "fuzz.h"
 
@@ -107,13 +108,36 @@ redlock_code fuzz_settings_read(const char *name, const char *nodes,
 }
 
 /* A message is one line, and has no control character that could reach a terminal. */
-ssize_t fuzz_write(int fd, const void *bytes, size_t len)
+void writer_message(const char *line, size_t len)
 {
-    const unsigned char *text = bytes;
-    FUZZ_CHECK(fd == STDERR_FILENO && len > 0 && text[len - 1] == '\n');
+    const unsigned char *text = (const unsigned char *)line;
+    FUZZ_CHECK(len > 0 && text[len - 1] == '\n');
     for (size_t i = 0; i + 1 < len; i++)
         FUZZ_CHECK(text[i] >= ' ' && text[i] != 0x7f);
-    return (ssize_t)len;
+}
+
+void writer_result(int fd, const char *bytes, size_t len)
+{
+    (void)bytes;
+    FUZZ_CHECK(fd == STDOUT_FILENO && len > 0);
+}
+
+int writer_error(int fd)
+{
+    (void)fd;
+    return 0;
+}
+
+int writer_flush(int fd, void (*meanwhile)(void *arg), void *arg)
+{
+    (void)meanwhile;
+    (void)arg;
+    return writer_error(fd);
+}
+
+int writer_signal(void)
+{
+    return 0;
 }
 
 void cli_need_files(const struct cli *cli, size_t nodes)

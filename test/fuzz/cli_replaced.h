@@ -20,7 +20,6 @@ int fuzz_vasprintf(char **to, const char *format, va_list arguments);
 int fuzz_asprintf(char **to, const char *format, ...);
 void fuzz_free(void *block);
 int fuzz_open(const char *name, int flags);
-ssize_t fuzz_write(int fd, const void *bytes, size_t len);
 _Noreturn void fuzz_exit(int code);
 redlock_code fuzz_settings_read(const char *file, const char *nodes,
                                 redlock_settings **ret_settings, redlock_error *ret_error);
@@ -33,7 +32,6 @@ redlock_code fuzz_settings_read(const char *file, const char *nodes,
 #define asprintf              fuzz_asprintf
 #define free                  fuzz_free
 #define open                  fuzz_open
-#define write                 fuzz_write
 #define exit                  fuzz_exit
 #define redlock_settings_read fuzz_settings_read
 #endif

@@ -8,6 +8,7 @@
  *     SHIM_HOLD=FIFO     between fork and exec the child of the keeper writes its pid to
  *                        FIFO.pid, and waits until the FIFO is opened for writing
  *     SHIM_HOLD_START=FIFO  the same in redlock, before it sends the keeper a command
+ *     SHIM_HOLD_THREAD=FIFO  the same in redlock, before it starts the thread that prints
  *     SHIM_NO_TIMER=1    the keeper can make no timer: it has no descriptor left
  *     SHIM_NO_LISTS=ERRNO  to open /proc/PID/task/TID/children fails with this number
  *     SHIM_NO_PROC=1     /proc/self names another process, as in a pid namespace without a
@@ -22,6 +23,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -93,6 +95,17 @@ ssize_t send(int fd, const void *bytes, size_t size, int flags)
     if (fifo && (flags & MSG_DONTWAIT) && !is_keeper() && !held++)
         hold(fifo);
     return next(fd, bytes, size, flags);
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                   void *(*routine)(void *), void *arg)
+{
+    int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    const char *fifo = getenv("SHIM_HOLD_THREAD");
+    find("pthread_create", &next);
+    if (fifo)
+        hold(fifo);
+    return next(thread, attributes, routine, arg);
 }
 
 /*

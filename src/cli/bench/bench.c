@@ -224,13 +224,12 @@ static int bench_conclude(struct call *call)
     bench->cause = bench->bench_result.held > 0 ? REDLOCK_OK : call->failure.code;
     cli_say_nodes(bench->cli, call->nodes, call->node_count);
     bool printed = measured ? bench_print_result(bench) : print_nothing(call);
-    if (!printed)
-        cli_complain("stdout: %s", strerror(errno));
+    int failed = cli_exit_printed(printed, CLI_OK);
     if (measured && bench->cause != REDLOCK_OK)
         bench_report_failure(call);
     bool written = !measured || write_files(bench);
-    if (!printed || !written)
-        return CLI_FAILED;
+    if (failed || !written)
+        return failed ? failed : CLI_FAILED;
     if (bench->signal)
         return CLI_SIGNALLED + bench->signal;
     return cli_acquire_exit(bench->cause, CLI_HELD_ELSEWHERE);

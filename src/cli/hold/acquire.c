@@ -56,13 +56,13 @@ static void wait_for_end(struct acquire *acquire)
             cli_clock_us(CLOCK_BOOTTIME) - acquire->outcome.result.took_ms * 1000;
 }
 
-/* Prints the JSON of any outcome; `cause` is its name. */
+/* Prints the JSON of any outcome, without a flush; `cause` is its name. */
 static bool print_outcome(const struct acquire *acquire, redlock_code code, json_t *object)
 {
     json_object_set_new(object, "cause", cli_cause(code));
     json_object_set_new(object, "attempts", json_integer(acquire->outcome.result.attempts));
     cli_add_outcome(object, &acquire->outcome);
-    return cli_print_json(acquire->cli, object);
+    return cli_write_json(acquire->cli, object, cli_stdout());
 }
 
 static void print_failure(const struct acquire *acquire, redlock_code code)
@@ -75,7 +75,45 @@ static void print_failure(const struct acquire *acquire, redlock_code code)
     json_object_set_new(object, "holder",
                         holder ? cli_json_text(holder->holder) : json_null());
     json_object_set_new(object, "remaining_ms", cli_json_known(result->remaining_ms));
-    print_outcome(acquire, code, object); /* the exit code reports the same */
+    print_outcome(acquire, code, object);
+    cli_flush(); /* the exit code reports the same */
+}
+
+static int report_expired(const struct acquire *acquire)
+{
+    cli_say(acquire->cli, "%s is not held: %s", acquire->key,
+            redlock_code_text(REDLOCK_EXPIRED));
+    cli_say_record(acquire->cli);
+    return CLI_NO_QUORUM;
+}
+
+static void run_loop(void *base)
+{
+    event_base_loop(base, EVLOOP_NONBLOCK);
+}
+
+/* While no reader takes the token, the lock is extended. */
+static bool print_token(const struct acquire *acquire, const struct tokenfile *held)
+{
+    const struct cli *cli = acquire->cli;
+    bool printed = true;
+    if (cli->json)
+        printed = print_outcome(acquire, REDLOCK_OK, tokenfile_json(held, &cli->keys));
+    else
+        cli_print("%s\n", held->token);
+    return printed && cli_flush_with(run_loop, cli->base);
+}
+
+/* Stdout could not be written (errno), or a signal ends the wait for its reader. */
+static int report_unprinted(const struct acquire *acquire)
+{
+    int exit_code = errno == EINTR ? cli_exit_printed(false, CLI_OK) : CLI_FAILED;
+    if (exit_code == CLI_FAILED)
+        cli_complain("stdout: %s; %s is released", strerror(errno), acquire->key);
+    else
+        cli_say(acquire->cli, "%s: %s; the lock is not held", acquire->key,
+                strsignal(exit_code - CLI_SIGNALLED));
+    return exit_code;
 }
 
 /*
@@ -90,26 +128,20 @@ static int publish(const struct acquire *acquire)
                          ? learn_extend(&acquire->learn, acquire->cli, acquire->lease)
                          : acquire->cli->lease.ttl_ms;
     if (!tokenfile_fill(&held, acquire->lease, ttl_ms)) {
-        cli_say(acquire->cli, "%s is not held: %s", acquire->key,
-                redlock_code_text(REDLOCK_EXPIRED));
-        cli_say_record(acquire->cli);
         print_failure(acquire, REDLOCK_EXPIRED);
-        return CLI_NO_QUORUM;
+        return report_expired(acquire);
     }
     if (file && !tokenfile_write(file, &held, &acquire->cli->keys)) {
         cli_complain("%s: %s; %s is released", file, strerror(errno), acquire->key);
         return CLI_FAILED;
     }
-    const struct cli *cli = acquire->cli;
-    bool printed =
-        cli->json ? print_outcome(acquire, REDLOCK_OK, tokenfile_json(&held, &cli->keys))
-                  : cli_print_text(held.token);
-    if (printed)
+    bool printed = print_token(acquire, &held);
+    if (printed && redlock_valid_ms(acquire->lease) > 0)
         return CLI_OK;
-    cli_complain("stdout: %s; %s is released", strerror(errno), acquire->key);
+    int exit_code = printed ? report_expired(acquire) : report_unprinted(acquire);
     if (file)
         unlink(file);
-    return CLI_FAILED;
+    return exit_code;
 }
 
 /* Releases a lock that was not handed to the caller. */
@@ -162,7 +194,6 @@ int cli_acquire(struct cli *cli, int argc, char **argv)
     acquire.key = cli_keys_begin(&cli->keys, argv[cli_parse(cli, argc, argv, own)]);
     if (acquire.token_file)
         tokenfile_check(acquire.token_file);
-    cli->lease.watchdog = false; /* no process remains to extend it */
     if (cli->ttl_learns && (!acquire.token_file || cli->keys.others > 0))
         cli_fail(CLI_USAGE, "acquire: --ttl auto needs --token-file, and one key");
 

@@ -4,6 +4,7 @@
 #include "deployment.h"
 #include "run/child.h"
 #include "servers.h"
+#include "writer.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -127,7 +128,7 @@ static void print_nodes(struct local *local, const char *list)
     for (int i = 0; i < TLS_FILES && local->servers->tls; i++)
         cli_print("export %s=%s/%s\n", tls_files[i].variable, local->servers->folder,
                   tls_files[i].name);
-    if (!cli_flush())
+    if (!cli_flush() && errno != EINTR) /* the signal follows */
         fail(local, CLI_FAILED, "stdout", strerror(errno));
     else
         cli_say(local->cli, "%d servers run until this command ends (Ctrl-C)",
@@ -234,6 +235,8 @@ static void handle_report(struct local *local, struct keeper_report report)
 static void handle_signal(struct local *local, int number)
 {
     bool asks = number == SIGTERM || number == SIGINT || number == SIGHUP;
+    if (number == SIGTERM)
+        writer_hurry();
     if (number == SIGCONT)
         child_resume(&local->child);
     else if (local->child.pid > 0)

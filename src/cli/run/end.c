@@ -150,5 +150,5 @@ void run_print_json(const struct run *run)
                   (json_int_t)run->held_ms));
     if (run->nodes)
         json_object_set_new(object, "nodes", run->nodes);
-    cli_write_json(run->cli, object, stderr);
+    cli_tell_json(run->cli, object);
 }

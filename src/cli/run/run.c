@@ -3,6 +3,7 @@
  * lock is held.
  */
 #include "run.h"
+#include "writer.h"
 
 #include "config.h"
 
@@ -205,8 +206,7 @@ static bool is_max_hold_over(const struct run *run)
 }
 
 /*
- * The lock is lost or about to expire: `valid_ms` is its remaining validity. The events are
- * printed last: if stderr blocks, the keeper still kills the command in time.
+ * The lock is lost or about to expire: `valid_ms` is its remaining validity.
  */
 static void lose(struct run *run, int64_t valid_ms, redlock_code code)
 {
@@ -382,6 +382,8 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
     bool ends_wait = ends || number == SIGHUP || number == SIGQUIT;
     if (run->stage == RUNNING ? ends : ends_wait)
         run->told_to_end = number;
+    if (number == SIGTERM)
+        writer_hurry();
     if (number == SIGCONT) {
         resumed(run);
     } else if (number > 0 && (run->stage == RUNNING || run->stage == STOPPING)) {

@@ -31,12 +31,12 @@ static void print(struct list *list, const struct row *row)
 {
     if (list->failed)
         return;
-    if (list->cli->json) {
-        list->failed = cli_exit_streamed(cli_print_json(list->cli, row_json(row)));
-    } else {
+    bool printed = true;
+    if (list->cli->json)
+        printed = cli_write_json(list->cli, row_json(row), cli_stdout());
+    else
         row_print(row, SIZE_MAX, list->cli->color, cli_stdout());
-        list->failed = cli_exit_streamed(cli_flush());
-    }
+    list->failed = cli_exit_streamed(printed && cli_hand_on());
     list->done |= list->failed != 0;
 }
 
@@ -61,6 +61,8 @@ static void found(redlock_client *client, const redlock_listed *listed, void *ar
 
 static int list_exit_of(struct list *list, int signal)
 {
+    if (!list->failed)
+        list->failed = cli_exit_streamed(cli_flush());
     if (list->failed)
         return list->failed;
     if (signal != 0)

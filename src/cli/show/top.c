@@ -129,9 +129,9 @@ static bool top_print_json(const struct top *top)
         json_t *object = row_json(row);
         int64_t age_us = cli_clock_us(CLOCK_MONOTONIC) - row->since_us;
         json_object_set_new(object, "age_ms", json_integer(age_us / 1000));
-        printed = cli_print_json(top->cli, object);
+        printed = cli_write_json(top->cli, object, cli_stdout());
     }
-    return printed;
+    return printed && cli_flush();
 }
 
 static void show(void *arg)
