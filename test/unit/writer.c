@@ -96,15 +96,17 @@ Test(writer, drops_messages_that_nobody_reads_and_says_how_many)
     char last[32];
     snprintf(last, sizeof(last), "redlock: line %d\n", LINES);
     read_until(reader, last);
+    cr_assert_geq(strlen(text), 65536 - 64);
+    cr_assert_leq(strlen(text), 65536 + 4 * PIPE_SIZE);
     const char *at = text;
-    int printed = count_lines(&at, "redlock: line %d\n", 0);
-    cr_assert_eq(sscanf(at, "redlock: %d lines dropped\n", &dropped), 1, "%.80s", at);
-    cr_assert_eq(printed + dropped, LINES);
-    cr_assert_leq(at - text, 65536 + 2 * PIPE_SIZE);
-    cr_assert_geq(at - text, 65536 - 64);
-    at = strchr(at, '\n') + 1;
-    cr_assert_eq(count_lines(&at, "redlock: line %d\n", LINES), 1);
-    cr_assert_eq(*at, '\0');
+    int next = count_lines(&at, "redlock: line %d\n", 0);
+    for (; *at; next += count_lines(&at, "redlock: line %d\n", next)) {
+        cr_assert_eq(sscanf(at, "redlock: %d line%*[s ]dropped", &dropped), 1, "%.80s", at);
+        at = strchr(at, '\n') + 1;
+        next += dropped;
+    }
+    cr_assert_gt(dropped, 0);
+    cr_assert_eq(next, LINES + 1);
 }
 
 /* A child prints and exits; returns its pid. */
@@ -164,7 +166,6 @@ Test(writer, keeps_the_order_if_stdout_and_stderr_are_one_pipe)
     read_until(reader, NULL);
     const char *at = text;
     cr_assert_eq(count_lines(&at, "result %d\n", 0), 200);
-    cr_assert_eq(*at, '\0');
     ends_with(pid, 0);
 }
 
@@ -232,15 +233,16 @@ Test(writer, a_forked_process_writes_only_its_own_lines)
     int reader = replace_one(STDOUT_FILENO);
     for (int i = 0; i < 1000; i++)
         result(STDOUT_FILENO, i);
-    int other = replace_one(STDERR_FILENO);
+    int other[2];
+    cr_assert_eq(pipe2(other, O_CLOEXEC), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        dup2(STDERR_FILENO, STDOUT_FILENO);
+        dup2(other[1], STDOUT_FILENO);
         result(STDOUT_FILENO, 5000);
         exit(0);
     }
     ends_with(pid, 0);
-    read_until(other, "result 5000\n");
+    read_until(other[0], "result 5000\n");
     cr_assert_str_eq(text, "result 5000\n");
     text[0] = '\0';
     read_until(reader, "result 999\n");
