@@ -245,9 +245,7 @@ def ends_by_term(quorum, words, code, until=None):
     """With stdout and stderr full."""
     with FullPipe() as out, FullPipe() as err:
         process = start_full(quorum, *words, out=out, err=err)
-        if until:
-            lab.wait_for(until, f"what {words} does")
-        lab.wait_for(lambda: lab.are_asleep([process.pid]), f"{words} to wait")
+        lab.wait_for(until or (lambda: lab.are_asleep([process.pid])), f"{words} to work, or wait")
         process.terminate()
         found = finish(process)
         check(found.code in (code if isinstance(code, tuple) else (code,)), f"{found}")
@@ -268,6 +266,17 @@ def _(quorum):
     quorum.occupy("k")
     for words in (["-v", "acquire", "k"], ["-v", "run", "--json", "k", "true"]):
         ends_by_term(quorum, words, 143)
+
+
+@case("stdout and stderr are full: TERM ends what works on all the time")
+def _(quorum):
+    for words in (["-v", "bench", "-d", "1h"], ["-v", "bench", "--json", "-d", "1h"]):
+        quorum.reset()
+        before = quorum.attempts()
+        ends_by_term(quorum, words, 143, lambda: quorum.attempts() > before + 5)  # noqa: B023
+    place = lab.temporary("page")
+    ends_by_term(quorum, ["-v", "monitor", "--listen", f"unix:{place}"], 0,
+                 lambda: os.path.exists(place))
 
 
 @case("stdout and stderr are full: TERM ends run, its command, and the lock")
