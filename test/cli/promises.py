@@ -161,7 +161,31 @@ def replaced_and_dead():
         found(quorum, *SHORT)
         quorum.kill(2)
         redlock("admit", "--replace", f"{quorum.uris[2]}={spare.uris[0]}",
-                env=on(quorum)).expect(0, err=r"3\.sock: it was replaced, and does not reply")
+                env=on(quorum)).expect(0, err=r"3\.sock: it was replaced, and .*: stop it for good")
+
+
+def leads_to(quorum, index, server):
+    """From now on the address of the node leads to another server."""
+    quorum.kill(index)
+    path = quorum[index].uri.split("://")[1]
+    if os.path.lexists(path):
+        os.unlink(path)
+    os.symlink(server.uri.split("://")[1], path)
+
+
+@case("--replace: where OLD's address leads to a node of the new list, it keeps its vote")
+def _(_):
+    for other in ("the new one", "another member", "another deployment"):
+        with Quorum(3) as quorum, Quorum(1) as spare, Quorum(1) as foreign:
+            found(quorum, *SHORT)
+            found(foreign, *SHORT)
+            leads_to(quorum, 2, spare[0] if other == "the new one" else
+                     quorum[1] if other == "another member" else foreign[0])
+            redlock("admit", "--replace", f"{quorum.uris[2]}={spare.uris[0]}",
+                    env=on(quorum)).expect(0, err=None)
+            said = [(marker(server).split() + ["-"] * 6)[PROMISES]
+                    for server in (quorum[0], quorum[1], spare[0], foreign[0])]
+            equal(said, ["-"] * 4, f"promises, {other}")
 
 
 @case("sole: all nodes forget, and an observer brings them back; a replaced server is retired")

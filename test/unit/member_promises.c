@@ -272,27 +272,208 @@ Test(member_promises, are_not_set_while_a_node_does_not_vote)
 
 /* --- retired servers --- */
 
-/* An operator's client of the replaced server alone, whose deployment has more nodes. */
+/* Server 3 gets the place of server 2. */
+static void replace_2_by_3(struct agent *agent, struct stores *stores)
+{
+    const struct rl_admission_request request = {.mode = RL_ADMIT_REPLACE, .newcomer = 2};
+    unsigned node;
+    stores_start(stores, 3);
+    agent_init(agent, stores);
+    agent->at[2] = 3;
+    agent_greet_all(agent);
+    cr_assert_eq(rl_admission_begin(&agent->membership, &request, &node, 1, stores->now),
+                 RL_ADMISSION_OK);
+    agent_run(agent, rl_membership_quarantine(&agent->membership) + RL_SECOND);
+    cr_assert_eq(agent_active(agent), 7);
+}
+
+static enum rl_admission_error retire(struct agent *agent, unsigned replaced)
+{
+    const struct rl_admission_request request = {.mode = RL_ADMIT_RETIRE,
+                                                 .newcomer = (uint8_t)replaced};
+    unsigned node;
+    return rl_admission_begin(&agent->membership, &request, &node, 1, agent->stores->now);
+}
+
+/* An operator's client with the old list. */
 Test(member_promises, a_retired_server_is_no_member_of_any_list)
 {
-    const struct rl_admission_request request = {.mode = RL_ADMIT_RETIRE};
     struct stores stores;
-    struct agent agent, alone;
-    unsigned node;
+    struct agent agent, operator, old;
     open_promised(&agent, &stores, 3, RL_PROMISE_SOLE);
-    stores.n = 1;
-    agent_init_greeted(&alone, &stores);
-    stores.n = 3;
-    cr_assert_eq(rl_admission_begin(&alone.membership, &request, &node, 1, stores.now),
-                 RL_ADMISSION_OK);
-    agent_run(&alone, RL_SECOND);
-    cr_assert_eq(rl_admission_progress(&alone.membership), RL_ADMISSION_DONE);
-    for (unsigned i = 1; i < 3; i++) {
+    replace_2_by_3(&operator, & stores);
+    agent_init_greeted(&old, &stores);
+    cr_assert_eq(retire(&old, 2), RL_ADMISSION_OK);
+    agent_run(&old, RL_SECOND);
+    cr_assert_eq(rl_admission_progress(&old.membership), RL_ADMISSION_DONE);
+    for (unsigned i = 0; i < 2; i++) {
         stores_restart(&stores, i, false);
         agent_greet_again(&agent, i);
     }
-    agent_greet_again(&agent, 0);
+    agent_greet_again(&agent, 2);
     agent_run(&agent, 2 * rl_membership_quarantine(&agent.membership));
-    cr_assert_eq(agent_state(&agent, 0), RL_MEMBER_REPLACED);
+    cr_assert_eq(agent_state(&agent, 2), RL_MEMBER_REPLACED);
+    cr_assert_eq(agent_active(&agent), 0);
+}
+
+/* The address of the replaced server may lead elsewhere. */
+Test(member_promises, only_a_replaced_server_is_retired)
+{
+    struct stores stores;
+    struct agent agent, operator;
+    open_promised(&agent, &stores, 3, 0);
+    replace_2_by_3(&operator, & stores);
+    for (unsigned i = 0; i < 3; i++)
+        cr_assert_eq(retire(&operator, i), RL_ADMISSION_UNADMITTED);
+    agent_disconnected(&operator, 2);
+    cr_assert_eq(retire(&operator, 2), RL_ADMISSION_UNREACHED);
+}
+
+/* --- what a client remembers --- */
+
+/* The nodes had several snapshots: each has its marker, and that of node 0 is older than
+   what the others know. */
+Test(member_promises, sole_nodes_come_back_by_older_markers)
+{
+    struct stores stores;
+    struct agent agent;
+    open_promised(&agent, &stores, 3, RL_PROMISE_SOLE);
+    struct rl_marker older = stores_marker(&stores, 0);
+    stores_restart(&stores, 0, true);
+    agent_greet_again(&agent, 0);
+    agent_run(&agent, rl_membership_quarantine(&agent.membership) + RL_SECOND);
+    cr_assert_eq(agent_active(&agent), 7);
+    for (unsigned i = 0; i < 3; i++)
+        stores_restart(&stores, i, true);
+    stores_put(&stores, 0, &older);
+    agent_init_greeted(&agent, &stores);
+    agent_run(&agent, 4 * rl_membership_quarantine(&agent.membership));
+    cr_assert_eq(agent_active(&agent), 7, "%x", agent_active(&agent));
+}
+
+/* A replaced server restarts with its marker; those that know the replacement vote. */
+Test(member_promises, a_majority_gives_no_older_marker_its_index_back)
+{
+    struct stores stores;
+    struct agent agent, operator;
+    open_promised(&agent, &stores, 3, RL_PROMISE_SOLE);
+    replace_2_by_3(&operator, & stores);
+    stores_restart(&stores, 2, true);
+    agent_init_greeted(&agent, &stores);
+    agent_run(&agent, 4 * rl_membership_quarantine(&agent.membership));
+    cr_assert_eq(agent_active(&agent), 3);
+    agent_run(&operator, RL_SECOND);
+    cr_assert_eq(agent_active(&operator), 7);
+}
+
+/* A client that gave the indexes back would spare the operator the question. */
+Test(member_promises, no_client_gives_an_empty_durable_node_its_index_without_a_majority)
+{
+    struct stores stores;
+    struct agent agent, operator;
+    open_promised(&agent, &stores, 3, RL_PROMISE_DURABLE);
+    for (unsigned i = 0; i < 2; i++) {
+        stores_restart(&stores, i, false);
+        agent_greet_again(&agent, i);
+    }
+    agent_run(&agent, 4 * rl_membership_quarantine(&agent.membership));
+    agent_init_greeted(&operator, & stores);
+    wait_for_all(&operator, 0, RL_ADMISSION_EMPTY);
+    wait_for_all(&operator, 3, RL_ADMISSION_OK);
+    struct agent *both[] = {&agent, &operator};
+    agents_run(both, 2, rl_membership_quarantine(&agent.membership) + RL_SECOND);
+    cr_assert_eq(agent_active(&agent), 7);
+}
+
+/* One that is wiped while the others vote comes back by itself. */
+Test(member_promises, a_majority_gives_an_empty_durable_node_its_index_back)
+{
+    struct stores stores;
+    struct agent agent;
+    open_promised(&agent, &stores, 3, RL_PROMISE_DURABLE);
+    stores_restart(&stores, 1, false);
+    agent_greet_again(&agent, 1);
+    agent_run(&agent, rl_membership_quarantine(&agent.membership) + RL_SECOND);
+    cr_assert_eq(agent_active(&agent), 7);
+    cr_assert_eq(stores_marker(&stores, 1).promises, RL_PROMISE_DURABLE);
+}
+
+/* This client read node 1 last before the operator took the promise back. */
+Test(member_promises, a_promise_that_was_taken_back_does_not_come_back)
+{
+    struct stores stores;
+    struct agent agent, operator;
+    open_promised(&agent, &stores, 3, RL_PROMISE_DURABLE);
+    agent_disconnected(&agent, 1);
+    agent_init_greeted(&operator, & stores);
+    cr_assert_eq(promise(&operator, 0), RL_ADMISSION_OK);
+    agent_run(&operator, RL_SECOND);
+    cr_assert_eq(rl_admission_progress(&operator.membership), RL_ADMISSION_DONE);
+    agent_run(&agent, 2 * RL_MEMBER_PROBE_INTERVAL);
+    stores_restart(&stores, 1, false);
+    agent_greet_again(&agent, 1);
+    agent_run(&agent, rl_membership_quarantine(&agent.membership) + RL_SECOND);
+    cr_assert_eq(agent_active(&agent), 7);
+    cr_assert_eq(stores_marker(&stores, 1).promises, 0);
+}
+
+/* --- limits, which the words of the promises exclude --- */
+
+static rl_node_set may_grant(const struct agent *agent)
+{
+    rl_node_set stores = 0;
+    for (unsigned i = 0; i < agent->membership.params.n; i++)
+        if (agent_may_have_a_grant(agent, i))
+            stores |= rl_bit(agent->at[i]);
+    return stores;
+}
+
+/*
+ * Server 2 was replaced by server 3, and is stopped for good. Then another, empty server
+ * (4) gets its address. A client with the old list that did not hear of the replacement
+ * gives it the index of server 3, which is alive: {0, 4} and {1, 3} are two majorities.
+ */
+Test(member_promises, sole_excludes_an_empty_server_at_the_address_of_a_replaced_one)
+{
+    struct stores stores;
+    struct agent old, other;
+    open_promised(&old, &stores, 3, RL_PROMISE_SOLE);
+    for (unsigned i = 0; i < 3; i++)
+        agent_disconnected(&old, i);
+    stores_start(&stores, 4);
+    replace_2_by_3(&other, &stores);
+    /* It restarts once: a later incarnation. */
+    stores_restart(&stores, 3, false);
+    agent_greet_again(&other, 2);
+    agent_run(&other, rl_membership_quarantine(&other.membership) + RL_SECOND);
+    cr_assert_eq(agent_active(&other), 7);
+    /* Servers 0 and 1 lose their memory; server 3 lives, without a client. */
+    stores_restart(&stores, 0, false);
+    stores_restart(&stores, 1, false);
+    old.at[2] = 4;
+    agent_greet_all(&old);
+    agent_run(&old, rl_membership_quarantine(&old.membership) + 2 * RL_SECOND);
+    cr_assert_eq(may_grant(&old), 0x13);
+    agent_init(&other, &stores);
+    other.at[2] = 3;
+    agent_greet_all(&other);
+    cr_assert_eq(may_grant(&other), 0x0b);
+}
+
+/* This client was not connected when node 0 got its last incarnation. */
+Test(member_promises, sole_needs_a_client_that_saw_the_last_incarnation)
+{
+    struct stores stores;
+    struct agent agent, other;
+    open_promised(&agent, &stores, 3, RL_PROMISE_SOLE);
+    agent_init_greeted(&other, &stores);
+    agent_disconnected(&agent, 0);
+    stores_restart(&stores, 0, false);
+    agent_greet_again(&other, 0);
+    struct agent *both[] = {&agent, &other};
+    agents_run(both, 2, rl_membership_quarantine(&other.membership) + RL_SECOND);
+    cr_assert_eq(agent_active(&other), 7);
+    restart_all(&agent, false);
+    agent_run(&agent, 4 * rl_membership_quarantine(&agent.membership));
     cr_assert_eq(agent_active(&agent), 0);
 }

@@ -31,6 +31,11 @@ void stores_init(struct stores *stores, unsigned n)
         start_process(stores, i);
 }
 
+void stores_start(struct stores *stores, unsigned i)
+{
+    start_process(stores, i);
+}
+
 void stores_put(struct stores *stores, unsigned i, const struct rl_marker *marker)
 {
     struct store *store = &stores->store[i];

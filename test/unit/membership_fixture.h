@@ -57,6 +57,9 @@ struct agent {
 /* At 1 s; all stores are empty. */
 void stores_init(struct stores *stores, unsigned n);
 
+/* One more server, empty. */
+void stores_start(struct stores *stores, unsigned i);
+
 /* Makes them a deployment in which all vote. */
 void stores_bootstrap(struct stores *stores, uint64_t deployment);
 void stores_init_bootstrapped(struct stores *stores, unsigned n);
