@@ -158,11 +158,13 @@ bool rl_admission_allows_empty(const struct rl_membership *membership, unsigned 
     return membership->admission.forgotten & rl_bit(node) || !is_durable(membership);
 }
 
-/* The promises that all known markers have: those of a server that gets an index. */
-static uint32_t common_promises(const struct rl_membership *membership)
+/* The promises of a node without a marker: those of the lost one, if this client read it,
+   and of all other markers. An operator may have taken one back meanwhile. */
+static uint32_t common_promises(const struct rl_membership *membership, unsigned node)
 {
-    uint32_t common = ~UINT32_C(0);
-    bool known = false;
+    bool known =
+        membership->member[node].marker.roster.deployment == membership->roster.deployment;
+    uint32_t common = known ? membership->member[node].marker.promises : ~UINT32_C(0);
     for (unsigned i = 0; i < membership->params.n; i++)
         if (membership->member[i].state >= RL_MEMBER_OTHER_PROCESS) {
             common &= rl_membership_promises(membership, i);
@@ -176,8 +178,8 @@ uint32_t rl_admission_promises(const struct rl_membership *membership, unsigned 
     const struct rl_member *member = &membership->member[node];
     bool founds = membership->admission.mode == RL_ADMIT_NEW ||
                   membership->admission.mode == RL_ADMIT_AT_ONCE;
-    bool was_member = member->marker.roster.deployment == membership->roster.deployment;
-    uint32_t has = was_member ? member->marker.promises : common_promises(membership);
+    uint32_t has =
+        member->marked ? member->marker.promises : common_promises(membership, node);
     if (!founds && !membership->admission.sets_promises)
         return has;
     return (founds ? 0 : has & ~(uint32_t)RL_PROMISES) | membership->admission.promises;
