@@ -49,9 +49,9 @@ typedef enum redlock_admission {
      */
     REDLOCK_ADMIT_REPLACE,
     /*
-     * Another server has the place of each node of this client: none of them votes again,
-     * whatever list of nodes a client has, until its key "!marker" is deleted.
-     * Results: UNREACHED, UNADMITTED (a node has no marker).
+     * The node `node` never votes again, whatever list of nodes a client has, until its key
+     * "!marker" is deleted. The other nodes of this client must show that another server
+     * has its member index. Results: UNREACHED, UNADMITTED (they do not).
      */
     REDLOCK_ADMIT_RETIRE,
 } redlock_admission;
@@ -79,7 +79,7 @@ typedef void redlock_admit_fn(redlock_client *client, const redlock_admitted *re
 /*
  * Begins when the client has tried every node. Calls back when all nodes vote, or when the
  * admission is not possible. Only one admission runs at a time. `how`: a redlock_admission,
- * and promises. Only REPLACE and WAIT use `node`. NEW, AT_ONCE and REPLACE need the
+ * and promises. NEW and AT_ONCE do not use `node`. NEW, AT_ONCE and REPLACE need the
  * permission to SCAN.
  * Results: OK, DENIED (SCAN or the marker is refused), NO_MEMORY, CANCELLED (the client was
  * freed), and those of the mode.

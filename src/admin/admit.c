@@ -289,7 +289,8 @@ static redlock_code read_request(const redlock_client *client, unsigned how, siz
     bool takes_some = mode <= REDLOCK_ADMIT_WAIT, none = promises & REDLOCK_PROMISE_NONE;
     redlock_code code =
         rl_check_range("how", mode, REDLOCK_ADMIT_NEW, REDLOCK_ADMIT_RETIRE);
-    if (code == REDLOCK_OK && mode == REDLOCK_ADMIT_REPLACE)
+    bool is_of_node = mode == REDLOCK_ADMIT_REPLACE || mode == REDLOCK_ADMIT_RETIRE;
+    if (code == REDLOCK_OK && is_of_node)
         code = rl_check_range("node", (int64_t)node, 0, client->nodes.n - 1);
     if (code != REDLOCK_OK)
         return code;
@@ -299,7 +300,7 @@ static redlock_code read_request(const redlock_client *client, unsigned how, siz
             "how: promises need NEW, AT_ONCE or WAIT, and NONE is no other");
     *ret_request = (struct rl_admission_request){
         .mode = (enum rl_admission_mode)mode,
-        .newcomer = mode == REDLOCK_ADMIT_REPLACE ? (uint8_t)node : 0,
+        .newcomer = is_of_node ? (uint8_t)node : 0,
         .sets_promises = mode == REDLOCK_ADMIT_WAIT && promises,
         .promises = (promises & REDLOCK_PROMISE_DURABLE ? RL_PROMISE_DURABLE : 0) |
                     (promises & REDLOCK_PROMISE_SOLE ? RL_PROMISE_SOLE : 0),

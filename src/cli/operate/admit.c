@@ -397,11 +397,11 @@ static void retire_replaced(const struct admit *admit)
 {
     if (!admit->replaced || admit->code != REDLOCK_OK)
         return;
-    char *failure = deployment_retire(admit->cli, admit->replaced);
+    char *failure = deployment_retire(admit->cli, admit->newcomer, admit->replaced);
     if (failure)
         cli_say(admit->cli,
-                "%s: it was replaced, and does not reply (%s): empty it before "
-                "it starts again",
+                "%s: it was replaced, and its marker is as before (%s): stop it for good, "
+                "and let no other server have its address",
                 address_of(admit->replaced), failure);
     free(failure);
 }

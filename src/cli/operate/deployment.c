@@ -35,7 +35,7 @@ static void too_late(void *arg)
 
 static char *admit_by(const struct cli *cli, const redlock_options *options,
                       const char *const *uris, size_t count, redlock_admission how,
-                      int64_t most_ms)
+                      size_t node, int64_t most_ms)
 {
     struct admitting admitting = {.base = cli_new_loop(cli)};
     struct cli_timer limit;
@@ -44,7 +44,7 @@ static char *admit_by(const struct cli *cli, const redlock_options *options,
     cli_timer_begin(&limit, admitting.base, 0, too_late, &admitting);
     if (redlock_client_new(admitting.base, uris, count, options, &admitting.client,
                            &error) != REDLOCK_OK ||
-        redlock_admit(admitting.client, how, 0, admitted, &admitting) != REDLOCK_OK) {
+        redlock_admit(admitting.client, how, node, admitted, &admitting) != REDLOCK_OK) {
         admitting.failure = strdup(cli_error(why, &error));
     } else {
         cli_timer_set(&limit, most_ms);
@@ -71,14 +71,16 @@ char *deployment_found(const struct cli *cli, const char *list)
     while (rest && count < REDLOCK_NODES_MAX)
         uris[count++] = strsep(&rest, ",");
     char *failure =
-        admit_by(cli, &options, uris, count, REDLOCK_ADMIT_AT_ONCE, FOUND_MAX_MS);
+        admit_by(cli, &options, uris, count, REDLOCK_ADMIT_AT_ONCE, 0, FOUND_MAX_MS);
     free(words);
     return failure;
 }
 
-char *deployment_retire(const struct cli *cli, const char *uri)
+char *deployment_retire(const struct cli *cli, size_t node, const char *uri)
 {
-    redlock_options options = cli->options;
-    options.quorum = 0; /* that of the whole list */
-    return admit_by(cli, &options, &uri, 1, REDLOCK_ADMIT_RETIRE, RETIRE_MAX_MS);
+    const char *uris[REDLOCK_NODES_MAX];
+    for (size_t i = 0; i < cli->uri_count; i++)
+        uris[i] = i == node ? uri : cli->uris[i];
+    return admit_by(cli, &cli->options, uris, cli->uri_count, REDLOCK_ADMIT_RETIRE, node,
+                    RETIRE_MAX_MS);
 }

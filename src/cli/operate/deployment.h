@@ -11,7 +11,8 @@
  */
 char *deployment_found(const struct cli *cli, const char *list);
 
-/* The server was replaced, and must never vote again. The result is as above. */
-char *deployment_retire(const struct cli *cli, const char *uri);
+/* The server at `uri` was replaced by the node `node`, and must never vote again. The
+   result is as above. */
+char *deployment_retire(const struct cli *cli, size_t node, const char *uri);
 
 #endif

@@ -90,20 +90,24 @@ static enum rl_admission_error refuse_replace(const struct rl_membership *member
     return *node < membership->params.n ? RL_ADMISSION_MEMBER_INACTIVE : RL_ADMISSION_OK;
 }
 
-/* A server that was replaced still names its deployment. */
+/* Its address may lead to another member by now, or to another deployment. */
 static enum rl_admission_error refuse_retire(const struct rl_membership *membership,
-                                             unsigned *node)
+                                             unsigned replaced, unsigned *node)
 {
-    *node = 0;
-    while (*node < membership->params.n && membership->member[*node].marked)
-        ++*node;
-    return *node < membership->params.n ? RL_ADMISSION_UNADMITTED : RL_ADMISSION_OK;
+    *node = replaced;
+    switch (membership->member[replaced].state) {
+    case RL_MEMBER_UNSEEN: return RL_ADMISSION_UNREACHED;
+    case RL_MEMBER_REPLACED: return RL_ADMISSION_OK;
+    default: return RL_ADMISSION_UNADMITTED;
+    }
 }
 
 static enum rl_admission_error admission_refuse(const struct rl_membership *membership,
                                                 const struct rl_admission_request *request,
                                                 unsigned *node)
 {
+    if (request->mode == RL_ADMIT_RETIRE)
+        return refuse_retire(membership, request->newcomer, node);
     unsigned unseen =
         find_other(membership, ~rl_membership_in_states(membership, RL_STATE_BIT(UNSEEN)));
     if (unseen < membership->params.n) {
@@ -113,7 +117,6 @@ static enum rl_admission_error admission_refuse(const struct rl_membership *memb
     switch (request->mode) {
     case RL_ADMIT_WAIT: return refuse_wait(membership, request, node);
     case RL_ADMIT_REPLACE: return refuse_replace(membership, request->newcomer, node);
-    case RL_ADMIT_RETIRE: return refuse_retire(membership, node);
     default: return refuse_new(membership, node);
     }
 }
@@ -224,7 +227,8 @@ static bool is_done(const struct rl_membership *membership, unsigned node)
 {
     const struct rl_member *member = &membership->member[node];
     if (membership->admission.mode == RL_ADMIT_RETIRE)
-        return member->marked && member->marker.retired;
+        return node != membership->admission.newcomer ||
+               (member->marked && member->marker.retired);
     return member->state == RL_MEMBER_ACTIVE &&
            !rl_admission_has_to_promise(membership, node);
 }

@@ -174,7 +174,8 @@ static bool command_for(struct rl_membership *membership, unsigned node, rl_time
         command->erase = membership->rolling_back;
         return true;
     }
-    if (membership->admission.mode == RL_ADMIT_RETIRE && member->marked &&
+    if (membership->admission.mode == RL_ADMIT_RETIRE &&
+        node == membership->admission.newcomer && member->state == RL_MEMBER_REPLACED &&
         !member->marker.retired) {
         command_write(membership, node, false, member->marker.index, random[0], command);
         command->wanted = member->marker;
