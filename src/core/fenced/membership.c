@@ -39,6 +39,11 @@ rl_node_set rl_membership_active(const struct rl_membership *membership)
     return rl_membership_in_states(membership, RL_STATE_BIT(ACTIVE));
 }
 
+bool rl_membership_has_majority(const struct rl_membership *membership)
+{
+    return rl_count(rl_membership_active(membership)) >= rl_majority(membership->params.n);
+}
+
 /* (safety.md, The marker) */
 void rl_membership_nonce(const struct rl_membership *membership, unsigned node,
                          char ret_nonce[RL_NONCE])
@@ -217,7 +222,7 @@ bool rl_membership_is_recovering(const struct rl_membership *membership)
     rl_node_set active = rl_membership_active(membership);
     rl_node_set quarantined =
         rl_membership_in_states(membership, RL_STATE_BIT(QUARANTINED));
-    return rl_count(active) < rl_majority(membership->params.n) &&
+    return !rl_membership_has_majority(membership) &&
            (active | quarantined) == rl_all(membership->params.n);
 }
 

@@ -60,6 +60,19 @@ static unsigned index_by_operator(const struct rl_membership *membership, unsign
 }
 
 /*
+ * The data of this empty durable node may come back, and no majority would know that it was
+ * superseded: only an operator can say that it does not (safety.md, Durable nodes).
+ */
+static bool may_come_back(const struct rl_membership *membership, unsigned node)
+{
+    return !membership->member[node].marked &&
+           rl_membership_promises(membership, node) & RL_PROMISE_DURABLE &&
+           !rl_membership_is_promised(membership, RL_PROMISE_SOLE) &&
+           !(membership->admission.forgotten & rl_bit(node)) &&
+           !rl_membership_has_majority(membership);
+}
+
+/*
  * The member index to assign to this node with a new incarnation; n: none. A client that
  * finds an empty server may have a wrong address. So without an operator, a node gets an
  * index back only if this client saw that index last at the same address (safety.md, How a
@@ -81,7 +94,8 @@ static unsigned index_for(const struct rl_membership *membership, unsigned node,
     if (member->marked && member->marker.retired) /* (safety.md, Replacing a node) */
         return membership->params.n;
     if (member->last.generation > 0 && !is_taken(membership, node, member->index) &&
-        rl_incarnation_equal(member->last, membership->roster.member[member->index]))
+        rl_incarnation_equal(member->last, membership->roster.member[member->index]) &&
+        !may_come_back(membership, node))
         return member->index;
     return index_by_operator(membership, node);
 }

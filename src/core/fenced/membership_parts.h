@@ -5,6 +5,9 @@
 
 #include "membership.h"
 
+/* A majority of the nodes may vote. */
+bool rl_membership_has_majority(const struct rl_membership *membership);
+
 /* A majority lost its memory: the quarantined nodes have to attest each other. */
 bool rl_membership_is_recovering(const struct rl_membership *membership);
 
