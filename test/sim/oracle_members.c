@@ -103,7 +103,20 @@ static bool may_operator_assign(const struct client *client, unsigned node)
     return true;
 }
 
+/* Any client, if the operator promised that no other server of the index is alive: also by
+   a marker that is older than what it knows. */
+static bool may_take_back(const struct client *client, const struct rl_marker *expected,
+                          const struct rl_marker *wanted)
+{
+    for (unsigned i = 0; i < world.plan.n; i++)
+        if (client->node[i].greeted_at == 0)
+            return false;
+    return world.plan.promises & RL_PROMISE_SOLE &&
+           rl_marker_self(expected).generation > 0 && expected->index == wanted->index;
+}
+
 static void judge_assignment(const struct client *client, unsigned node,
+                             const struct rl_marker *expected,
                              const struct rl_marker *wanted)
 {
     uint32_t known = known_generation(client, wanted->roster.deployment, wanted->index);
@@ -117,7 +130,8 @@ static void judge_assignment(const struct client *client, unsigned node,
         oracle_accuse(INVARIANT_MARKER,
                       "client %u assigns generation %u of index %u, and knows of %u",
                       client->index + 1, generation, wanted->index + 1U, known);
-    if (client->node[node].had[wanted->index] < known && !may_operator_assign(client, node))
+    if (client->node[node].had[wanted->index] < known &&
+        !may_operator_assign(client, node) && !may_take_back(client, expected, wanted))
         oracle_accuse(INVARIANT_MARKER,
                       "client %u assigns index %u to node %u, which did not have it last",
                       client->index + 1, wanted->index + 1U, node + 1);
@@ -171,7 +185,7 @@ void oracle_say_marker(const struct command *command)
         oracle_accuse(INVARIANT_MARKER, "client %u assigns an index without a quarantine",
                       client->index + 1);
     else if (!same)
-        judge_assignment(client, command->node, &wanted);
+        judge_assignment(client, command->node, &expected, &wanted);
     else if (wanted.active && !expected.active)
         judge_lift(client, command->node, &wanted);
 }

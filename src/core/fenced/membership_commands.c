@@ -47,8 +47,10 @@ static unsigned index_by_operator(const struct rl_membership *membership, unsign
     bool is_newcomer = request->mode == RL_ADMIT_REPLACE && node == request->newcomer &&
                        member->state == RL_MEMBER_UNMARKED;
     bool is_wanted = request->mode == RL_ADMIT_WAIT && rl_member_is_lost(member);
-    bool is_sole = member->state == RL_MEMBER_OTHER_PROCESS &&
-                   rl_membership_is_promised(membership, RL_PROMISE_SOLE);
+    /* A marker may be older than the deployment knows, if all load older data. */
+    bool is_sole = rl_membership_is_promised(membership, RL_PROMISE_SOLE) &&
+                   (member->state == RL_MEMBER_OTHER_PROCESS ||
+                    (rl_member_is_lost(member) && !rl_membership_has_majority(membership)));
     if ((!is_newcomer && !is_wanted && !is_sole) ||
         rl_membership_in_states(membership, RL_STATE_BIT(UNSEEN)))
         return membership->params.n;
