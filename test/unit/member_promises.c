@@ -301,7 +301,7 @@ Test(member_promises, a_retired_server_is_no_member_of_any_list)
     struct stores stores;
     struct agent agent, operator, old;
     open_promised(&agent, &stores, 3, RL_PROMISE_SOLE);
-    replace_2_by_3(&operator, & stores);
+    replace_2_by_3(&operator, &stores);
     agent_init_greeted(&old, &stores);
     cr_assert_eq(retire(&old, 2), RL_ADMISSION_OK);
     agent_run(&old, RL_SECOND);
@@ -322,7 +322,7 @@ Test(member_promises, only_a_replaced_server_is_retired)
     struct stores stores;
     struct agent agent, operator;
     open_promised(&agent, &stores, 3, 0);
-    replace_2_by_3(&operator, & stores);
+    replace_2_by_3(&operator, &stores);
     for (unsigned i = 0; i < 3; i++)
         cr_assert_eq(retire(&operator, i), RL_ADMISSION_UNADMITTED);
     agent_disconnected(&operator, 2);
@@ -357,7 +357,7 @@ Test(member_promises, a_majority_gives_no_older_marker_its_index_back)
     struct stores stores;
     struct agent agent, operator;
     open_promised(&agent, &stores, 3, RL_PROMISE_SOLE);
-    replace_2_by_3(&operator, & stores);
+    replace_2_by_3(&operator, &stores);
     stores_restart(&stores, 2, true);
     agent_init_greeted(&agent, &stores);
     agent_run(&agent, 4 * rl_membership_quarantine(&agent.membership));
@@ -377,7 +377,7 @@ Test(member_promises, no_client_gives_an_empty_durable_node_its_index_without_a_
         agent_greet_again(&agent, i);
     }
     agent_run(&agent, 4 * rl_membership_quarantine(&agent.membership));
-    agent_init_greeted(&operator, & stores);
+    agent_init_greeted(&operator, &stores);
     wait_for_all(&operator, 0, RL_ADMISSION_EMPTY);
     wait_for_all(&operator, 3, RL_ADMISSION_OK);
     struct agent *both[] = {&agent, &operator};
@@ -405,7 +405,7 @@ Test(member_promises, a_promise_that_was_taken_back_does_not_come_back)
     struct agent agent, operator;
     open_promised(&agent, &stores, 3, RL_PROMISE_DURABLE);
     agent_disconnected(&agent, 1);
-    agent_init_greeted(&operator, & stores);
+    agent_init_greeted(&operator, &stores);
     cr_assert_eq(promise(&operator, 0), RL_ADMISSION_OK);
     agent_run(&operator, RL_SECOND);
     cr_assert_eq(rl_admission_progress(&operator.membership), RL_ADMISSION_DONE);
