@@ -97,7 +97,7 @@ static void note_members(struct check *check)
         struct rl_member_probe *shown = &check->probe[i].member;
         rl_time left = rl_membership_quarantine_left(membership, i, client->loop.now);
         shown->state = member->state;
-        shown->clock = member->clock_error;
+        shown->clock = member->pace.change.error;
         shown->garbled = member->garbled;
         shown->quarantine = rl_membership_quarantine(membership);
         check->health[i].member_state = (redlock_member_state)member->state;

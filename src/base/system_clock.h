@@ -15,10 +15,10 @@
 #include <stdint.h>
 
 /*
- * At least the unslewed clock's value at the time of the call. `ret_raw`: the raw clock.
- * `ret_boot`: CLOCK_BOOTTIME, which is read last.
+ * At least the unslewed clock's value at the time of the call. `ret_boot`: CLOCK_BOOTTIME,
+ * which is read last.
  */
-int64_t rl_clock_unslewed_ns(int64_t *ret_raw, int64_t *ret_boot);
+int64_t rl_clock_unslewed_ns(int64_t *ret_boot);
 
 struct rl_clocks {
     int64_t boot, unslewed;

@@ -14,11 +14,10 @@ static void read_boot(struct rl_loop *loop)
 }
 
 /* False: the process was stopped between two of the readings. */
-static bool read_all(struct rl_loop *loop, rl_time *ret_unslewed)
+static bool read_all(struct rl_loop *loop)
 {
-    int64_t raw, later;
-    *ret_unslewed = rl_clock_unslewed_ns(&raw, &later) / 1000;
-    loop->raw = raw / 1000;
+    int64_t later;
+    loop->unslewed = rl_clock_unslewed_ns(&later) / 1000;
     return later / 1000 - loop->boot <= RL_CLOCK_APART;
 }
 
@@ -31,15 +30,14 @@ static bool read_all(struct rl_loop *loop, rl_time *ret_unslewed)
 
 static rl_time read_other(struct rl_loop *loop)
 {
-    rl_time unslewed;
-    bool together = read_all(loop, &unslewed);
+    bool together = read_all(loop);
     for (unsigned looks = 1; !together && looks < LOOKS_MAX; looks++) {
         read_boot(loop);
-        together = read_all(loop, &unslewed);
+        together = read_all(loop);
     }
     if (together)
-        return rl_clock_advance(&loop->clock, loop->boot, unslewed);
-    return rl_clock_advance_apart(&loop->clock, loop->boot, unslewed);
+        return rl_clock_advance(&loop->clock, loop->boot, loop->unslewed);
+    return rl_clock_advance_apart(&loop->clock, loop->boot, loop->unslewed);
 }
 
 rl_time rl_loop_read_clock(struct rl_loop *loop)

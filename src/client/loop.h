@@ -28,8 +28,8 @@ struct rl_loop {
     const struct rl_loop_class *class;
     struct event_base *base;
     struct rl_timer *timer;
-    rl_time now;        /* the client's time: the last reading of its clock */
-    rl_time boot, raw;  /* last readings of CLOCK_BOOTTIME and CLOCK_MONOTONIC_RAW */
+    rl_time now;            /* the client's time: the last reading of its clock */
+    rl_time boot, unslewed; /* last readings of CLOCK_BOOTTIME and the unslewed clock */
     rl_time armed_for;  /* the timer fires no later than this; RL_NEVER: it is not set */
     bool wants_end;     /* any part sets it: there is work for the end of this iteration */
     bool ends;          /* that end is scheduled or running */
@@ -88,8 +88,8 @@ void rl_loop_broadcast(struct rl_loop *loop, enum rl_task_event event, unsigned 
 /* --- clock and random numbers --- */
 
 /*
- * Read the clock. rl_loop_read_clocks() always reads both underlying clocks, so that `raw`
- * is current, too.
+ * Read the clock. rl_loop_read_clocks() always reads both underlying clocks, so that
+ * `unslewed` is current, too.
  */
 rl_time rl_loop_read_clock(struct rl_loop *loop);
 void rl_loop_read_clocks(struct rl_loop *loop);

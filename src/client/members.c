@@ -157,7 +157,7 @@ static bool note_time(struct rl_members *members, unsigned node, rl_time sent,
     rl_loop_read_clocks(members->task.loop);
     learn_time(members, node, sent, reported);
     if (rl_membership_time(&members->membership, node, sent, members->task.loop->now,
-                           members->task.loop->raw, reported))
+                           members->task.loop->unslewed, reported))
         return true;
     act(members);
     return false;
@@ -276,7 +276,7 @@ static enum rl_fault fault_of_clock(const struct rl_member *member)
         [RL_CLOCK_FAST] = RL_FAULT_CLOCK_FAST,
         [RL_CLOCK_SLOW] = RL_FAULT_CLOCK_SLOW,
     };
-    return faults[member->clock_error];
+    return faults[member->pace.change.error];
 }
 
 void rl_members_check_answer(struct rl_members *members, unsigned node,

@@ -27,14 +27,37 @@ static void pause_client(struct client *client)
     oracle_delayed(client, events_now() + span);
 }
 
-/* If a hypervisor does it, no clock of the guest counts it. */
+static bool has_no_lease(const struct client *client)
+{
+    bool any = false;
+    for (unsigned i = 0; i < client->users; i++)
+        any |= client->user[i].lease || client->user[i].phase != USER_IDLE;
+    return !any;
+}
+
+/* For as long as that many seconds apart the nodes reply after it. */
+#define SPREAD (6 * VIRTUAL_S)
+
+/*
+ * If a hypervisor does it, no clock of the guest counts it. A holder could then hold for
+ * too long: so it must be a client without a lease. What nodes reply then arrives at
+ * different times.
+ */
 static void suspend(struct client *client)
 {
-    int64_t span = fault_span();
-    TRACE("client %u is suspended for %lld ms", client->index + 1, ms(span));
-    process_suspend(&client->process, events_now() + span, world.plan.wild);
-    oracle_suspended(client);
-    oracle_delayed(client, events_now() + span);
+    int64_t span = fault_span(), until = events_now() + span;
+    bool unnoticed =
+        world.plan.wild || (world.plan.fenced && has_no_lease(client) && draw_once_in(2));
+    TRACE("client %u is suspended for %lld ms%s", client->index + 1, ms(span),
+          unnoticed ? ", and no clock counts it" : "");
+    process_suspend(&client->process, until, unnoticed);
+    if (unnoticed)
+        oracle_suspended(client);
+    oracle_delayed(client, until);
+    for (unsigned i = 0; i < world.plan.n && world.plan.fenced; i++)
+        if (draw_once_in(2))
+            fault_block(client->index, client->address[i], draw_once_in(2) ? 1 : 2,
+                        until + draw_span(VIRTUAL_MS, SPREAD));
 }
 
 static void crash(struct client *client)

@@ -112,6 +112,7 @@ static void on_clock_ends(void *arg)
     TRACE("the clock of server %u runs as it should", server->index + 1);
     if (server->is_fast)
         server->ahead_at = events_now();
+    server->erred_at = events_now();
     server->is_fast = false;
     fault_draw_server_clock(server);
 }
@@ -181,6 +182,7 @@ void fault_step(struct server *server)
     }
     if (by > 0)
         server->stepped = events_now();
+    server->erred_at = events_now();
     TRACE("the clock of server %u is stepped by %lld ms", server->index + 1,
           (long long)(by / VIRTUAL_MS));
     virtual_clock_step(&server->node.clock, by);
@@ -269,6 +271,7 @@ void fault_set_clock(struct server *server)
 {
     int64_t by = -off_by(server);
     event_cancel(&server->clock_ends);
+    server->erred_at = events_now();
     server->retuned++;
     if (by > 0 || server->is_fast)
         server->ahead_at = events_now();

@@ -33,36 +33,55 @@ static int64_t borne(int64_t span)
            drifted(span);
 }
 
-/*
- * If it was so of a majority at once, a client that saw it must take its own clock for set.
- */
-#define AT_ONCE (RL_CLOCK_RECENT * VIRTUAL_US / 10 * 11)
-
-static void doubt(struct client *client)
+static bool is_open(const struct sample *sample)
 {
-    unsigned at_once = 0;
-    int64_t now = events_now();
-    for (unsigned i = 0; i < world.plan.n; i++)
-        at_once += client->node[i].sample.fault_at > 0 &&
-                   now < client->node[i].sample.fault_at + AT_ONCE;
-    if (at_once > world.plan.n / 2)
-        client->doubts_until = now + AT_ONCE;
-    for (unsigned i = 0; now < client->doubts_until && i < world.plan.n; i++)
-        client->node[i].sample.seen_at = 0;
+    return sample->fault_at > 0 &&
+           events_now() < sample->fault_at + 2 * oracle_least_quarantine();
 }
 
-/* The sample may be one: the guard decides. The next reply may be the first again. */
-static void note_fault(struct sample *sample)
+/* The clocks of so many nodes may seem to have changed at this moment. */
+static unsigned count_changed(const struct client *client, int64_t moment)
 {
+    unsigned count = 0;
+    for (unsigned i = 0; i < world.plan.n; i++) {
+        const struct sample *sample = &client->node[i].sample;
+        count +=
+            is_open(sample) && sample->fault_from < moment && moment <= sample->fault_to;
+    }
+    return count;
+}
+
+/* A client that sees a majority change at one moment may take its own clock for wrong. */
+static void doubt(struct client *client)
+{
+    for (unsigned i = 0; i < world.plan.n; i++) {
+        int64_t moment = client->node[i].sample.fault_to;
+        if (is_open(&client->node[i].sample) && moment > client->erred_at &&
+            count_changed(client, moment) > world.plan.n / 2 && world.plan.n > 1)
+            client->erred_at = moment;
+    }
+    for (unsigned i = 0; i < world.plan.n; i++)
+        if (client->node[i].sample.fault_from < client->erred_at)
+            client->node[i].sample.seen_at = 0;
+}
+
+/* The sample may be one: the guard decides. The next reply may be the first again. Faults
+   that follow each other are one span. */
+static void note_fault(struct sample *sample, int64_t from, int64_t to)
+{
+    sample->fault_from = is_open(sample) ? sample->fault_from : from;
+    sample->fault_to = to;
     sample->fault_at = events_now();
     sample->is_doubted = true;
+    sample->doubted_until = events_now() + 2 * oracle_least_quarantine();
     sample->is_known = false;
 }
 
 void oracle_garbled(struct client *client, unsigned node)
 {
-    note_fault(&client->node[node].sample);
-    client->node[node].sample.is_disturbed = true;
+    struct sample *sample = &client->node[node].sample;
+    note_fault(sample, sample->agreed, client_raw(client));
+    sample->is_disturbed = true;
     doubt(client);
 }
 
@@ -97,22 +116,28 @@ void oracle_sample(struct client *client, const struct command *command)
     int64_t heard = client_raw(client), told = command->told_us * VIRTUAL_US;
     bool same = old.server == command->server && old.process == command->process &&
                 old.history == command->history;
-    bool doubts = events_now() < client->doubts_until;
+    bool is_blamed = old.agreed >= client->erred_at;
+    bool is_quick = heard - command->said_raw < borne(0) / 2;
+    int64_t sent = believed_sent(command->said_raw, heard);
     *sample = (struct sample){
         /* Before the client knows a deployment nothing depends on clocks. */
-        .is_known = !doubts && client->knows_deployment,
+        .is_known = client->knows_deployment,
         .server = command->server,
         .process = command->process,
         .history = command->history,
         .told = told,
-        .sent = believed_sent(command->said_raw, heard),
+        .sent = sent,
         .heard = heard,
         .low = told - heard,
         .high = told - command->said_raw + drifted(heard - command->said_raw),
         .at = events_now(),
         .clock_changes = command->clock_changes,
+        .agreed = is_quick || !same ? sent : old.agreed,
         .is_doubted = old.is_doubted,
+        .doubted_until = old.doubted_until,
         .fault_at = old.fault_at,
+        .fault_from = old.fault_from,
+        .fault_to = old.fault_to,
         .seen_at = same ? old.seen_at : 0,
         .is_further = old.is_further,
         .seal = old.seal,
@@ -125,9 +150,9 @@ void oracle_sample(struct client *client, const struct command *command)
     bool moved = gained > most / 4 || lost > most / 4;
     if (same && (narrow(sample, &old) > most / 4 || moved || changed || old.is_disturbed)) {
         *sample = latest;
-        note_fault(sample);
+        note_fault(sample, old.agreed, heard);
     }
-    if (!old.is_known || !same) {
+    if (!old.is_known || !same || !is_blamed) {
         sample->is_doubted |= same; /* by what was told before that */
         doubt(client);
         return;
@@ -162,7 +187,9 @@ void oracle_clocks_iterated(struct client *client)
             continue;
         sample->is_known = false;
         sample->seen_at = sample->seen_at < sample->at ? sample->seen_at : 0;
+        sample->fault_to = client_raw(client);
     }
+    doubt(client);
 }
 
 /* When it saw that the clock had been set; 0: it need not have. */
@@ -190,8 +217,10 @@ bool oracle_clock_bars(const struct client *client, unsigned node, const struct 
         return false;
     if (sample->is_further && seen == vote->heard) /* perhaps by a reply after the vote */
         return false;
-    return seen > 0 && seen <= vote->heard && sample->server == vote->server &&
-           sample->seal.generation > 0 && sample->seal.id == vote->seal.id &&
+    return seen > 0 && seen <= vote->heard &&
+           vote->heard < seen + oracle_least_quarantine() &&
+           sample->server == vote->server && sample->seal.generation > 0 &&
+           sample->seal.id == vote->seal.id &&
            sample->seal.generation == vote->seal.generation;
 }
 

@@ -18,7 +18,9 @@ static void hear_marker(struct client *client, const struct command *command)
     bool is_later = command->said > node->sample.fault_at; /* asked for after the doubt */
     if (command->truth != TRUTH_GRANTED)
         return;
-    if (command->seal.is_active && is_later)
+    if (!command->seal.is_active)
+        node->sample.doubted_until = events_now();
+    if (command->seal.is_active && is_later && events_now() >= node->sample.doubted_until)
         node->sample.is_doubted = false;
     node->nonce = command->nonce;
     node->refused = 0;

@@ -137,6 +137,19 @@ static void judge_assignment(const struct client *client, unsigned node,
                       client->index + 1, wanted->index + 1U, node + 1);
 }
 
+/* An active node loses its vote at all clients for its own clock only, if its index has no
+   newer incarnation. */
+static void judge_bar(const struct client *client, const struct command *command)
+{
+    const struct server *server = &world.server[command->server];
+    bool unsteady = world.plan.hasty && plan_disturbs(&world.plan);
+    bool errs = server->erred_at >= client->born || event_is_scheduled(&server->clock_ends);
+    if (!errs && !unsteady && world.plan.weight[FAULT_GARBAGE] == 0)
+        oracle_accuse(INVARIANT_BARRED,
+                      "client %u bars node %u for its clock, which was right",
+                      client->index + 1, command->node + 1);
+}
+
 static void judge_lift(const struct client *client, unsigned node,
                        const struct rl_marker *wanted)
 {
@@ -181,6 +194,10 @@ void oracle_say_marker(const struct command *command)
                 rl_incarnation_equal(rl_marker_self(&expected), rl_marker_self(&wanted));
     if (had && expected.roster.deployment == wanted.roster.deployment)
         judge_roster(client, command->node, &expected, &wanted);
+    if (had && expected.active && !wanted.active &&
+        rl_process_equal(&expected.process, &wanted.process) &&
+        rl_marker_self(&wanted).generation == rl_marker_self(&expected).generation + 1)
+        judge_bar(client, command);
     if (!same && wanted.active)
         oracle_accuse(INVARIANT_MARKER, "client %u assigns an index without a quarantine",
                       client->index + 1);
@@ -234,7 +251,8 @@ static bool is_active(const struct client *client, unsigned node)
            nodes[node].verdict == REDLOCK_VERDICT_ACTIVE;
 }
 
-/* A node whose clock was set gets a new incarnation soon, by this client or another. */
+/* A node whose clock was set gets a new incarnation soon, by this client or another; or it
+   has no vote at this client for a quarantine. */
 static void judge_clock(const struct client *client, unsigned i)
 {
     const struct acquainted *node = &client->node[i];
@@ -244,7 +262,9 @@ static void judge_clock(const struct client *client, unsigned i)
                 node->seal.id == then->id;
     int64_t since = rl_max(rl_max(seen, client->process.resumed), node->greeted_at);
     if (seen > 0 && same && node->greeted_at > 0 && !node->is_looking &&
-        events_now() > since + BARRED_AFTER && client->handle && is_active(client, i))
+        events_now() > since + BARRED_AFTER &&
+        events_now() < seen + oracle_least_quarantine() && client->handle &&
+        is_active(client, i))
         oracle_accuse(INVARIANT_BARRED, "client %u saw that the clock of node %u was set",
                       client->index + 1, i + 1);
 }

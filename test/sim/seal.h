@@ -21,12 +21,15 @@ struct sample {
     int64_t told, sent, heard; /* sent, heard: by the client's unslewed clock */
     int64_t low, high;         /* bounds of how far it was ahead, by all that it told */
     int64_t at;                /* when the client read it; true time */
-    bool is_disturbed; /* since then: nonsense was read, or the machine was suspended */
-    bool is_doubted;   /* it told what seemed wrong, and was not active since */
-    int64_t fault_at;  /* when it told what the client must take for wrong; true time */
-    int64_t seen_at;   /* when it told that it had been set ahead, or ran too fast ... */
-    bool is_further;   /* ... in a reply that was read together with an earlier one */
-    struct seal seal;  /* of which incarnation it was then */
+    bool is_disturbed;     /* since then: nonsense was read, or the machine was suspended */
+    int64_t agreed;        /* when the client asked for a quick reply last; as `sent` */
+    bool is_doubted;       /* it told what seemed wrong, and may have no vote for that */
+    int64_t doubted_until; /* true time */
+    int64_t fault_at;      /* when it told what may seem wrong; true time; 0: never */
+    int64_t fault_from, fault_to; /* its clock may seem to have changed then; as `sent` */
+    int64_t seen_at;  /* when it told that it had been set ahead, or ran too fast ... */
+    bool is_further;  /* ... in a reply that was read together with an earlier one */
+    struct seal seal; /* of which incarnation it was then */
 };
 
 #endif

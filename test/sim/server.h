@@ -38,6 +38,7 @@ struct server {
     bool is_fast;     /* its clock gains more than it may */
     int64_t ahead_at; /* when it did last; 0: never */
     int64_t stepped;  /* when its clock was stepped ahead last */
+    int64_t erred_at; /* when its clock was out of its bounds last; 0: never */
     uint32_t retuned; /* how often its clock was set */
 };
 

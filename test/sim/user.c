@@ -63,14 +63,14 @@ static void ask_valid(void *arg)
 {
     struct question *question = arg;
     struct rl_loop *loop = (struct rl_loop *)question->user->client->handle;
-    const int64_t now = loop->now, boot = loop->boot, raw = loop->raw;
+    const int64_t now = loop->now, boot = loop->boot, unslewed = loop->unslewed;
     const struct rl_clock clock = loop->clock;
     const bool stale = loop->stale;
     question->valid_ms = redlock_valid_ms(question->user->lease);
     loop->clock = clock;
     loop->now = now;
     loop->boot = boot;
-    loop->raw = raw;
+    loop->unslewed = unslewed;
     loop->stale = stale;
 }
 

@@ -4,6 +4,14 @@
  */
 #include "membership_fixture.h"
 
+/* A reply that takes so long, and is executed when it arrives. */
+static void vote_slowly(struct agent *agent, unsigned node, rl_time took)
+{
+    rl_time now = agent->stores->now;
+    rl_membership_time(&agent->membership, node, now - took, now, now,
+                       now + agent->stores->store[node].off);
+}
+
 /* Gives the membership the time in a node's vote. */
 static bool vote(struct agent *agent, unsigned node)
 {
@@ -28,6 +36,7 @@ static void open_timed(struct stores *stores, struct agent *agent, unsigned n)
     cr_assert_eq(vote_all(agent), rl_all(n));
     stores->now += RL_SECOND;
     cr_assert_eq(vote_all(agent), rl_all(n));
+    stores->now += RL_MS;
 }
 
 static void set_clock(struct stores *stores, unsigned i)
@@ -86,15 +95,14 @@ Test(membership_clock, of_a_node_that_was_set_needs_a_new_incarnation)
     set_clock(&stores, 1);
     vote(&agent, 1);
     cr_assert_eq(agent_next_command(&agent), 7, "is it theirs, or ours?");
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 3; i++)
         cr_assert_not(agent.transit[i].command.write);
-        agent_carry(&agent, i);
-    }
-    agent_run(&agent, RL_CLOCK_PAUSE - 1);
-    cr_assert_eq(agent.writes, 0);
+    agent_carry(&agent, 1);
+    agent_carry(&agent, 0);
+    cr_assert_eq(agent_next_command(&agent), 0, "one attests");
     cr_assert_eq(stores_active(&stores), 7);
-    stores.now++;
-    cr_assert_eq(agent_next_command(&agent) & 2, 2);
+    agent_carry(&agent, 2);
+    cr_assert_eq(agent_next_command(&agent), 2);
     agent_do(&agent, 1);
     struct rl_marker assigned = stores_marker(&stores, 1);
     cr_assert_not(assigned.active);
@@ -139,9 +147,9 @@ Test(membership_clock, that_is_set_just_before_the_lift_costs_the_vote_again)
     stores.store[2].off += 100 * RL_SECOND;
     stores.now++;
     agent_work(&agent);
-    cr_assert_eq(agent_state(&agent, 2), RL_MEMBER_CLOCK);
-    agent_run(&agent, RL_SECOND);
     cr_assert_eq(agent_state(&agent, 2), RL_MEMBER_QUARANTINED);
+    struct rl_marker marker = stores_marker(&stores, 2);
+    cr_assert_eq(rl_marker_self(&marker).generation, 3);
     agent_run(&agent, rl_membership_quarantine(&agent.membership) + RL_SECOND);
     cr_assert_eq(stores_active(&stores), 7);
 }
@@ -180,11 +188,12 @@ Test(membership_clock, of_a_node_that_is_not_registered_changes_nothing)
 
 /*
  * If all clocks seem to be set at once, it was the client's clock; the new readings are
- * used from then on.
+ * used from then on. If neither a majority is off nor so many others attest, it is not
+ * known.
  */
 Test(membership_clock, of_a_majority_at_once_means_the_clients_clock)
 {
-    for (unsigned n = 3; n <= 7; n++)
+    for (unsigned n = 1; n <= 7; n++)
         for (unsigned off = 1; off <= n; off++) {
             struct stores stores;
             struct agent agent;
@@ -192,15 +201,16 @@ Test(membership_clock, of_a_majority_at_once_means_the_clients_clock)
             for (unsigned i = 0; i < off; i++)
                 set_clock(&stores, i);
             vote(&agent, 0);
-            agent_run(&agent, 2 * RL_CLOCK_PAUSE); /* the others are polled */
-            bool is_ours = off > n / 2;
+            agent_run(&agent, RL_SECOND); /* the others are polled */
+            bool is_ours = off > n / 2 && n > 1;
+            bool is_theirs = n - off > n / 2;
             for (unsigned i = 0; i < n; i++) {
                 struct rl_marker marker = stores_marker(&stores, i);
                 bool assigned = rl_marker_self(&marker).generation == 2;
-                CHECK((i < off && !is_ours) == assigned, "%u of %u: %u", off, n, i);
+                CHECK((i < off && is_theirs) == assigned, "%u of %u: %u", off, n, i);
             }
-            CHECK(!is_ours || agent_active(&agent) == rl_all(n), "%u of %u", off, n);
-            CHECK(!is_ours || agent.writes == 0, "%u of %u", off, n);
+            CHECK((agent_active(&agent) == rl_all(n)) == is_ours, "%u of %u", off, n);
+            CHECK(is_theirs || agent.writes == 0, "%u of %u", off, n);
         }
 }
 
@@ -227,36 +237,257 @@ Test(membership_clock, of_all_nodes_one_after_the_other_means_the_clients_clock)
     }
 }
 
-/*
- * A node's command fails, so that its state remains: a step long ago does not count as
- * simultaneous.
- */
-static void find_two(rl_time apart, bool expect_ours)
+/* --- a majority, or our clock? --- */
+
+/* Nodes 0 and 1 of 3 are set, one after the other. Returns the nodes that vote then. */
+static rl_node_set set_two(rl_time apart, rl_time amount)
 {
     struct stores stores;
     struct agent agent;
     open_timed(&stores, &agent, 3);
-    set_clock(&stores, 0);
+    agent_run(&agent, RL_SECOND);
+    stores.store[0].off += 100 * RL_SECOND;
+    if (apart == 0)
+        stores.store[1].off += amount;
     vote(&agent, 0);
-    rl_time second = stores.now + apart;
-    while (stores.now < second) {
-        rl_node_set out = agent_next_command(&agent);
-        for (; out; out &= out - 1)
-            agent_refuse(&agent, rl_first(out));
-        stores.now = rl_min(second, rl_membership_next(&agent.membership));
-    }
-    cr_assert_eq(agent_state(&agent, 0), RL_MEMBER_CLOCK);
-    set_clock(&stores, 1);
+    agent_work(&agent);
+    agent_run(&agent, apart);
+    if (apart > 0)
+        stores.store[1].off += amount;
     vote(&agent, 1);
-    agent_run(&agent, RL_CLOCK_PAUSE + 2 * RL_MEMBER_RETRY_DELAY);
-    cr_assert_eq(agent_active(&agent), expect_ours ? 7 : 4);
+    agent_run(&agent, RL_SECOND);
+    cr_assert_eq(agent_state(&agent, 2), RL_MEMBER_ACTIVE);
+    return agent_active(&agent);
 }
 
+/* After the first all nodes are read often: so the spans share no moment. */
 Test(membership_clock, of_a_majority_one_by_one_means_the_nodes_clocks)
 {
-    find_two(RL_CLOCK_RECENT - 1, true);
-    find_two(RL_CLOCK_RECENT, false);
-    find_two(10 * RL_CLOCK_RECENT, false);
+    cr_assert_eq(set_two(0, 100 * RL_SECOND), 7);
+    cr_assert_eq(set_two(RL_MEMBER_POLL_INTERVAL + 1, 100 * RL_SECOND), 4);
+    cr_assert_eq(set_two(5 * RL_SECOND, 100 * RL_SECOND), 4);
+}
+
+Test(membership_clock, of_a_majority_at_once_by_different_amounts_means_the_nodes_clocks)
+{
+    cr_assert_eq(set_two(0, 101 * RL_SECOND), 4);
+    cr_assert_eq(set_two(0, -100 * RL_SECOND), 4);
+    cr_assert_eq(set_two(0, 100 * RL_SECOND + 50 * RL_MS), 7, "within the slack");
+}
+
+/* It is not known when the other one was set. */
+Test(membership_clock, of_a_majority_within_one_interval_passes_for_the_clients_clock)
+{
+    struct stores stores;
+    struct agent agent;
+    open_timed(&stores, &agent, 3);
+    agent_run(&agent, RL_SECOND);
+    set_clock(&stores, 0);
+    stores.now += RL_MEMBER_PROBE_INTERVAL / 2;
+    set_clock(&stores, 1);
+    agent_run(&agent, RL_MEMBER_PROBE_INTERVAL);
+    cr_assert_eq(agent_active(&agent), 7);
+    cr_assert_eq(agent.writes, 0);
+}
+
+Test(membership_clock, that_is_wrong_again_is_not_forgiven_with_the_clients_clock)
+{
+    struct stores stores;
+    struct agent agent;
+    open_timed(&stores, &agent, 3);
+    for (unsigned i = 0; i < 3; i++)
+        set_clock(&stores, i);
+    vote(&agent, 0);
+    stores.now += RL_MS;
+    set_clock(&stores, 0);
+    vote(&agent, 0);
+    vote(&agent, 1);
+    cr_assert_eq(agent_active(&agent), 6);
+}
+
+/* Node 2 was read last before our clock was wrong, and is read again much later. */
+Test(membership_clock, of_a_node_that_was_away_is_not_blamed_for_the_clients)
+{
+    struct stores stores;
+    struct agent agent;
+    open_timed(&stores, &agent, 3);
+    agent_disconnected(&agent, 2);
+    for (unsigned i = 0; i < 3; i++)
+        set_clock(&stores, i);
+    vote(&agent, 0);
+    agent_run(&agent, 60 * RL_SECOND);
+    agent_greet(&agent, 2);
+    cr_assert_not(vote(&agent, 2), "that reply is not trusted");
+    agent_run(&agent, RL_SECOND);
+    cr_assert_eq(agent_active(&agent), 7);
+    cr_assert_eq(agent.writes, 0);
+    set_clock(&stores, 2);
+    vote(&agent, 2);
+    cr_assert_eq(agent_active(&agent), 3, "now it is theirs");
+}
+
+/* --- a client whose clocks all stood still, and replies that take long --- */
+
+/* Polls until `end`: a command that is sent before takes `delay[node]`, before it is
+   executed or after it. */
+static void run_slowly(struct agent *agent, const rl_time delay[], bool before,
+                       rl_time slow, rl_time end)
+{
+    struct stores *stores = agent->stores;
+    for (; stores->now < end; stores->now += 10 * RL_MS) {
+        agent_next_command(agent);
+        for (unsigned i = 0; i < stores->n; i++) {
+            struct transit *transit = &agent->transit[i];
+            bool is_due = stores->now >= rl_min(transit->sent, slow) + delay[i];
+            if (transit->out && !transit->done && (is_due || !before))
+                agent_do(agent, i);
+            if (transit->out && transit->done && is_due)
+                agent_reply(agent, i);
+        }
+    }
+}
+
+static void stop_clocks(unsigned n, rl_time stopped, rl_time spread, bool before)
+{
+    struct stores stores;
+    struct agent agent;
+    rl_time delay[STORES_MAX];
+    open_timed(&stores, &agent, n);
+    agent_run(&agent, RL_SECOND);
+    for (unsigned i = 0; i < n; i++) {
+        stores.store[i].off += stopped;
+        delay[i] = spread * i / (n - 1);
+        agent.membership.member[i].look_at = stores.now;
+    }
+    run_slowly(&agent, delay, before, stores.now, stores.now + spread + RL_SECOND);
+    agent_run(&agent, RL_SECOND);
+    CHECK(agent.writes == 0, "n %u, %jd us apart, %d", n, (intmax_t)spread, before);
+    CHECK(agent_active(&agent) == rl_all(n), "n %u, %jd us apart, %d: %x", n,
+          (intmax_t)spread, before, agent_active(&agent));
+}
+
+Test(membership_clock, of_a_client_that_stood_still_bars_no_node)
+{
+    static const rl_time spreads[] = {0, RL_SECOND / 10, 6 * RL_SECOND / 10, 3 * RL_SECOND,
+                                      6 * RL_SECOND};
+    for (unsigned n = 2; n <= 7; n++)
+        for (unsigned i = 0; i < sizeof(spreads) / sizeof(spreads[0]); i++)
+            for (int before = 0; before <= 1; before++) {
+                stop_clocks(n, 3 * RL_SECOND, spreads[i], before);
+                stop_clocks(n, 300 * RL_MS, spreads[i], before);
+            }
+}
+
+/* --- who attests --- */
+
+static bool is_assigned(struct agent *agent, unsigned node)
+{
+    return agent_next_command(agent) & rl_bit(node) && agent->transit[node].command.write;
+}
+
+/* Node 0 was set by 300 ms; all commands of the membership are under way. */
+static void open_doubtful(struct stores *stores, struct agent *agent)
+{
+    open_timed(stores, agent, 3);
+    stores->now += RL_SECOND;
+    stores->store[0].off += 300 * RL_MS;
+    vote(agent, 0);
+    agent_next_command(agent);
+    agent_carry(agent, 0);
+    agent_carry(agent, 1);
+    stores->now += RL_SECOND;
+}
+
+Test(membership_clock, is_attested_by_quick_replies_to_later_commands)
+{
+    static const struct {
+        rl_time took;
+        bool attests;
+    } rows[] = {
+        {0, true}, {240 * RL_MS, true}, {300 * RL_MS, false}, {1001 * RL_MS, false}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct stores stores;
+        struct agent agent;
+        open_doubtful(&stores, &agent);
+        cr_assert_not(is_assigned(&agent, 0));
+        agent_carry(&agent, 0);
+        vote_slowly(&agent, 2, rows[i].took);
+        cr_assert_eq(is_assigned(&agent, 0), rows[i].attests, "row %zu", i);
+    }
+}
+
+/* Our clock may have been wrong before the reading after the fault. */
+Test(membership_clock, is_not_attested_by_a_node_that_was_wrong_meanwhile)
+{
+    struct stores stores;
+    struct agent agent;
+    open_timed(&stores, &agent, 3);
+    stores.now += RL_SECOND;
+    stores.store[2].off += 300 * RL_MS;
+    vote(&agent, 2);
+    cr_assert_eq(agent_active(&agent), 3);
+    stores.store[0].off -= 300 * RL_MS; /* its last reply is older than the fault */
+    vote(&agent, 0);
+    stores.now += RL_SECOND;
+    vote_all(&agent);
+    cr_assert_not(is_assigned(&agent, 0));
+    agent_run(&agent, rl_membership_quarantine(&agent.membership) + RL_SECOND);
+    cr_assert_eq(agent.writes, 0);
+    cr_assert_eq(agent_active(&agent), 7);
+}
+
+/* The client has read each node once, node 0 first. */
+static void set_after_start(rl_time apart, bool expect_assigned)
+{
+    struct stores stores;
+    struct agent agent;
+    stores_init_bootstrapped(&stores, 3);
+    agent_init_greeted(&agent, &stores);
+    cr_assert(vote(&agent, 0));
+    stores.now += apart;
+    cr_assert(vote(&agent, 1));
+    cr_assert(vote(&agent, 2));
+    stores.store[0].off += 300 * RL_MS;
+    stores.now += RL_MS;
+    cr_assert_not(vote(&agent, 0));
+    agent_run(&agent, RL_SECOND);
+    cr_assert_eq(agent.writes > 0, expect_assigned, "%jd us apart", (intmax_t)apart);
+}
+
+Test(membership_clock, is_attested_by_first_replies_that_come_a_second_later)
+{
+    set_after_start(RL_MS, true);
+    set_after_start(RL_PACE_FIRST, true);
+    set_after_start(RL_PACE_FIRST + 1, false);
+}
+
+/* --- no vote at this client --- */
+
+/* Too few others can attest: the marker stays as it is. */
+static void wait_it_out(unsigned n)
+{
+    struct stores stores;
+    struct agent agent;
+    open_timed(&stores, &agent, n);
+    stores.store[0].off += 400 * RL_MS;
+    cr_assert_not(vote(&agent, 0));
+    agent_run(&agent, RL_SECOND);
+    stores.store[0].off += 400 * RL_MS;
+    cr_assert_not(vote(&agent, 0));
+    agent_run(&agent, rl_membership_quarantine(&agent.membership) - 1);
+    cr_assert_not(vote(&agent, 0), "a quarantine after the last wrong reply");
+    cr_assert_eq(agent_active(&agent), rl_all(n) & ~rl_bit(0));
+    stores.now++;
+    agent_work(&agent);
+    cr_assert(vote(&agent, 0));
+    cr_assert_eq(agent_active(&agent), rl_all(n));
+    cr_assert_eq(agent.writes, 0);
+}
+
+Test(membership_clock, of_one_of_few_nodes_costs_its_vote_at_this_client_only)
+{
+    wait_it_out(1);
+    wait_it_out(2);
 }
 
 /* Half of the drift that is allowed for the longest lock, and the rounding. */
@@ -328,8 +559,9 @@ static void open_quarantining(struct stores *stores, struct agent *agent)
     open_timed(stores, agent, 3);
     set_clock(stores, 1);
     vote(agent, 1);
-    agent_run(agent, RL_CLOCK_PAUSE - 1);
-    stores->now++;
+    stores->now += RL_SECOND;
+    vote_slowly(agent, 0, RL_SECOND);
+    vote_slowly(agent, 2, RL_SECOND);
     cr_assert_eq(agent_next_command(agent) & 2, 2);
     cr_assert(agent->transit[1].command.write);
     cr_assert_not(agent->transit[1].command.wanted.active);

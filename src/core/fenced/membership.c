@@ -275,11 +275,22 @@ static void watch(struct rl_membership *membership, unsigned node, rl_time now)
     }
 }
 
+/* A clock was found wrong less than a quarantine ago. While the nodes are read often, what
+   changes at different moments is not taken for one change of our clock. */
+static bool is_wary(const struct rl_membership *membership, rl_time now)
+{
+    rl_time last = 0;
+    for (unsigned i = 0; i < membership->params.n; i++)
+        last = rl_max(last, membership->member[i].doubt.last_at);
+    return last > 0 && now < last + rl_membership_quarantine(membership);
+}
+
 /* The interval between reads of a marker: long for an ACTIVE node, because a vote would
    show a change; short for a node that may vote soon. */
-static rl_time poll_interval(enum rl_member_state state)
+static rl_time poll_interval(const struct rl_membership *membership,
+                             enum rl_member_state state, rl_time now)
 {
-    if (state == RL_MEMBER_ACTIVE)
+    if (state == RL_MEMBER_ACTIVE && !is_wary(membership, now))
         return RL_MEMBER_PROBE_INTERVAL;
     return state >= RL_MEMBER_QUARANTINED ? RL_MEMBER_POLL_INTERVAL : RL_MEMBER_RETRY_DELAY;
 }
@@ -310,7 +321,8 @@ void rl_membership_update(struct rl_membership *membership, rl_time now)
         member->state = membership_state_of(membership, member);
         if (member->greeted && member->state != RL_MEMBER_ACTIVE)
             member->look_at =
-                rl_min(member->look_at, rl_time_add_sat(now, poll_interval(member->state)));
+                rl_min(member->look_at,
+                       rl_time_add_sat(now, poll_interval(membership, member->state, now)));
         if (member->state >= RL_MEMBER_QUARANTINED) {
             member->index = member->marker.index;
             member->last = rl_marker_self(&member->marker);
@@ -365,7 +377,8 @@ static void look_later(struct rl_membership *membership, unsigned node, rl_time 
         member->look_at = RL_NEVER;
     rl_membership_update(membership, now);
     member->look_at =
-        rl_min(member->look_at, rl_time_add_sat(now, poll_interval(member->state)));
+        rl_min(member->look_at,
+               rl_time_add_sat(now, poll_interval(membership, member->state, now)));
 }
 
 void rl_membership_greeted(struct rl_membership *membership, unsigned node,
@@ -466,80 +479,4 @@ void rl_membership_command_failed(struct rl_membership *membership, unsigned nod
     rl_membership_update(membership, now);
     member->look_at = member->retry_at =
         again ? now : rl_time_add_sat(now, RL_MEMBER_RETRY_DELAY);
-}
-
-/* Allows half the drift that keys tolerate; the other half is for what no reply shows
-   (safety.md, Clocks). */
-static bool is_in_time(struct rl_membership *membership, struct rl_member *member,
-                       rl_time took, rl_time raw, rl_time reported)
-{
-    rl_time ttl = membership->roster.max_ttl_ms * RL_MS;
-    uint32_t ppm = membership->params.drift_ppm;
-    if (ppm < RL_CLOCK_PPM)
-        ppm = RL_CLOCK_PPM;
-    rl_time slack = (ttl - rl_valid_until(0, ttl, ppm)) / 2;
-    return rl_pace_note(&member->pace, raw - took, raw, reported, ppm / 2, slack);
-}
-
-/* Our last reading of the node's clock is from before our clock was found wrong
-   (safety.md, Clocks). */
-static bool is_our_fault(const struct rl_membership *membership, rl_time known_at,
-                         rl_time now)
-{
-    return membership->doubted_at > 0 && known_at <= membership->doubted_at &&
-           now < membership->doubted_at + RL_CLOCK_RECENT;
-}
-
-/* Finds out whose clock is wrong. A clock that stands still is wrong at every second reply,
-   so the next look at all nodes comes a little later. */
-static void look_at_all(struct rl_membership *membership, rl_time now)
-{
-    if (membership->look_at < now)
-        membership->look_at =
-            rl_max(now, rl_time_add_sat(membership->look_at, RL_MEMBER_POLL_INTERVAL));
-    for (unsigned i = 0; i < membership->params.n; i++) {
-        struct rl_member *member = &membership->member[i];
-        member->look_at = rl_min(member->look_at, membership->look_at);
-    }
-}
-
-/* (safety.md, Clocks) */
-bool rl_membership_time(struct rl_membership *membership, unsigned node, rl_time sent,
-                        rl_time now, rl_time raw, rl_time reported)
-{
-    struct rl_member *member = &membership->member[node];
-    rl_time known_at = now - (raw - member->pace.at);
-    /* After a reply that shows a wrong clock, replies sent with it are not trusted. */
-    if (!membership->roster.deployment ||
-        is_in_time(membership, member, now - sent, raw, reported))
-        return !member->clock_off;
-    member->clock_error = member->pace.error;
-    if (member->watch.since != RL_NEVER)
-        member->watch.since = now;
-    /* In any state: the same reply, or one to an earlier command, may show an active
-       marker. The first time counts: each read of the marker may find the clock wrong
-       again. */
-    if (!member->clock_off && !is_our_fault(membership, known_at, now)) {
-        member->clock_off = true;
-        member->clock_off_at = now;
-    }
-    look_at_all(membership, now);
-    rl_membership_update(membership, now);
-    return false;
-}
-
-/* (safety.md, Clocks) */
-void rl_membership_check_own_clock(struct rl_membership *membership, rl_time now)
-{
-    unsigned off = 0;
-    for (unsigned i = 0; i < membership->params.n; i++)
-        off += membership->member[i].clock_off &&
-               now < membership->member[i].clock_off_at + RL_CLOCK_RECENT;
-    if (off < rl_majority(membership->params.n))
-        return;
-    for (unsigned i = 0; i < membership->params.n; i++)
-        membership->member[i].clock_off = false;
-    /* Nodes without a reply since then will seem wrong, too. */
-    membership->doubted_at = now;
-    rl_membership_update(membership, now);
 }

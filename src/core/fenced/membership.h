@@ -51,6 +51,18 @@ struct rl_quarantine_watch {
     rl_time since;         /* when it was registered; RL_NEVER: not yet */
 };
 
+/*
+ * A node's clock was found wrong. While `clock_off` is true, the node has no vote at this
+ * client: until it is known that our clock was wrong, or the marker is quarantined, or a
+ * quarantine has passed since the last wrong reply.
+ */
+struct rl_doubt {
+    struct rl_pace_change change; /* of the first wrong reply */
+    rl_node_set attested;         /* these attest that our clock did not cause it */
+    bool repeated;                /* more replies were wrong */
+    rl_time last_at;              /* the last wrong reply, in any case */
+};
+
 /* The client's view of one node. */
 struct rl_member {
     enum rl_member_state state : 8;
@@ -61,8 +73,7 @@ struct rl_member {
     bool garbled;    /* its marker key holds something else */
     bool pending;    /* a command is under way */
     bool claims;     /* that command assigns it the member index `claimed` */
-    bool clock_off;  /* its clock was found wrong, at `clock_off_at` */
-    enum rl_clock_error clock_error : 8;
+    bool clock_off;  /* its clock was found wrong: `doubt` */
     /* Its marker changed on this connection, at `changed_at`, and not by our command; or it
        refused a command because of its marker. Its history is not confirmed yet. */
     bool unconfirmed;
@@ -78,7 +89,7 @@ struct rl_member {
     uint64_t nonce;    /* of the marker, or of the one that our command writes */
     rl_time changed_at;
     struct rl_pace pace;
-    rl_time clock_off_at;
+    struct rl_doubt doubt;
     rl_time look_at;  /* when to read its marker again */
     rl_time retry_at; /* no commands before: one failed */
     struct rl_quarantine_watch watch;
@@ -117,8 +128,8 @@ struct rl_membership {
     bool lost_race;            /* NEW, AT_ONCE: another client was first */
     struct rl_roster roster;   /* merged from the markers; deployment 0: not bound yet */
     rl_time learned_at;        /* when `roster` last changed */
-    rl_time look_at;    /* all are read, because a clock was wrong: the last or next time */
-    rl_time doubted_at; /* when a majority seemed wrong, so our clock was; 0: never */
+    rl_time look_at;  /* all are read, because a clock was wrong: the last or next time */
+    rl_time erred_at; /* our clock was wrong just before: by the unslewed clock; 0: never */
     struct rl_member member[RL_NODES_MAX];
 };
 
@@ -137,20 +148,13 @@ struct rl_member_command {
 #define RL_KAPPA (5 * RL_SECOND)
 
 /* The interval between reads of the marker of a node that is quarantined or in a later
-   state, and of an ACTIVE one. All others: every RL_MEMBER_RETRY_DELAY. */
+   state, and of an ACTIVE one, unless a clock was found wrong less than a quarantine ago.
+   All others: every RL_MEMBER_RETRY_DELAY. */
 #define RL_MEMBER_POLL_INTERVAL  (250 * RL_MS)
 #define RL_MEMBER_PROBE_INTERVAL (10 * RL_SECOND)
 
 /* Delay after a command that failed. */
 #define RL_MEMBER_RETRY_DELAY RL_SECOND
-
-/* Delay before a node with a wrong clock gets a new incarnation: our clock may be wrong. */
-#define RL_CLOCK_PAUSE (500 * RL_MS)
-
-/* If the clocks of a majority are found wrong within this time, our clock was wrong. For
-   the same time after that, a node's clock is not blamed if our last reading of it is
-   older. */
-#define RL_CLOCK_RECENT (2 * RL_SECOND)
 
 /* The clock check uses at least this drift, ppm: a smaller one is not a wrong clock. */
 #define RL_CLOCK_PPM 1000
@@ -203,12 +207,12 @@ void rl_membership_command_failed(struct rl_membership *membership, unsigned nod
                                   bool again, rl_time now);
 
 /*
- * A reply that arrived at `now` reports the time of the node. `raw` is the time of our
- * unslewed clock at `now`. False: neither the node's clock nor the rest of the reply can be
- * trusted.
+ * A reply that arrived at `now` reports the time of the node. `unslewed` is the
+ * time of our unslewed clock at `now`. False: neither the node's clock nor the rest of the
+ * reply can be trusted.
  */
 bool rl_membership_time(struct rl_membership *membership, unsigned node, rl_time sent,
-                        rl_time now, rl_time raw, rl_time reported);
+                        rl_time now, rl_time unslewed, rl_time reported);
 
 /*
  * Gets the next command that is due; false: none is due. Call it until it returns false,

@@ -80,14 +80,13 @@ static bool may_come_back(const struct rl_membership *membership, unsigned node)
  * index back only if this client saw that index last at the same address (safety.md, How a
  * node comes back).
  */
-static unsigned index_for(const struct rl_membership *membership, unsigned node,
-                          rl_time now)
+static unsigned index_for(const struct rl_membership *membership, unsigned node)
 {
     const struct rl_member *member = &membership->member[node];
     switch (member->state) {
     case RL_MEMBER_CLOCK: /* (safety.md, Clocks) */
-        return now < member->clock_off_at + RL_CLOCK_PAUSE ? membership->params.n
-                                                           : member->marker.index;
+        return rl_membership_is_clock_proven(membership, node) ? member->marker.index
+                                                               : membership->params.n;
     case RL_MEMBER_UNMARKED:
     case RL_MEMBER_REPLACED:
     case RL_MEMBER_OTHER_PROCESS: break;
@@ -203,7 +202,7 @@ static bool command_for(struct rl_membership *membership, unsigned node, rl_time
                  membership->rolling_back; /* removed markers must stay removed */
     if (leave || member->unconfirmed)
         return command_look(membership, node, now, command);
-    unsigned index = index_for(membership, node, now);
+    unsigned index = index_for(membership, node);
     if (index < membership->params.n)
         return command_assign(membership, node, index, random, command);
     bool lift = is_to_be_lifted(membership, member, now);
@@ -220,7 +219,7 @@ bool rl_membership_next_command(struct rl_membership *membership, rl_time now,
 {
     if (!membership->active)
         return false;
-    rl_membership_check_own_clock(membership, now);
+    rl_membership_end_doubts(membership, now);
     for (unsigned i = 0; i < membership->params.n; i++) {
         const struct rl_member *member = &membership->member[i];
         if (member->greeted && !member->pending && now >= member->retry_at &&
@@ -241,8 +240,7 @@ rl_time rl_membership_next(const struct rl_membership *membership)
         if (member->state == RL_MEMBER_QUARANTINED)
             next = rl_min(next, rl_time_add_sat(member->watch.since,
                                                 rl_membership_quarantine(membership)));
-        if (member->state == RL_MEMBER_CLOCK)
-            next = rl_min(next, rl_time_add_sat(member->clock_off_at, RL_CLOCK_PAUSE));
+        next = rl_min(next, rl_membership_doubts_until(membership, i));
         first = rl_min(first, rl_max(next, member->retry_at));
     }
     return first;

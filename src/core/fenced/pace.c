@@ -5,17 +5,25 @@ static rl_time share(rl_time span, uint32_t ppm)
     return span / 1000000 * ppm + span % 1000000 * ppm / 1000000;
 }
 
-static void pace_start(struct rl_pace *pace, rl_time high, rl_time received,
+/* What later replies are compared with. */
+static void pace_set(struct rl_pace *pace, rl_time high, rl_time received, rl_time reported)
+{
+    pace->low = reported - received;
+    pace->high = high;
+    pace->at = received;
+    pace->reported = reported;
+    pace->since = received;
+    pace->excess = 0;
+}
+
+static void pace_start(struct rl_pace *pace, rl_time high, rl_time sent, rl_time received,
                        rl_time reported)
 {
-    *pace = (struct rl_pace){
-        .known = true,
-        .low = reported - received,
-        .high = high,
-        .at = received,
-        .reported = reported,
-        .since = received,
-    };
+    pace_set(pace, high, received, reported);
+    pace->known = true;
+    pace->agree_since = received;
+    pace->width = received - sent;
+    pace->agreed_at = sent;
 }
 
 /* The distance between two intervals; 0: they overlap. */
@@ -34,6 +42,19 @@ static enum rl_clock_error clock_error(const struct rl_pace *pace, rl_time recei
     return reported - received > pace->high ? RL_CLOCK_FAST : RL_CLOCK_SLOW;
 }
 
+/* A reply that took long agrees with much: it is no proof that nothing changed before it.
+ */
+static void note_agreement(struct rl_pace *pace, rl_time sent, rl_time received,
+                           rl_time slack)
+{
+    if (received - sent <= slack)
+        pace->agreed_at = sent;
+    if (pace->width <= slack || received - sent > pace->width / 2)
+        return;
+    pace->width = received - sent;
+    pace->agree_since = received;
+}
+
 /* (safety.md, Clocks) */
 bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time reported,
                   uint32_t ppm, rl_time slack)
@@ -41,7 +62,8 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time 
     /* The node may have read its clock right after `sent`, and gained on us since then. */
     rl_time most = reported - sent + share(received - sent, ppm);
     if (!pace->known) {
-        pace_start(pace, most, received, reported);
+        pace_start(pace, most, sent, received, reported);
+        pace->agree_since = received - RL_PACE_FIRST;
         return true;
     }
     rl_time allowed = share(received - pace->at, ppm) + 1;
@@ -51,13 +73,20 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time 
     rl_time excess = rl_max(pace->excess - allowed, 0) + gap;
     rl_time since = reported == pace->reported ? pace->since : received;
     if (excess > slack || sent - since >= RL_PACE_STILL) {
-        enum rl_clock_error error = clock_error(pace, received, reported, gap);
-        pace_start(pace, most, received, reported);
-        pace->error = error;
+        pace->change = (struct rl_pace_change){
+            .error = clock_error(pace, received, reported, gap),
+            .after = pace->agreed_at,
+            .until = received,
+            .least = reported - received - high - slack,
+            .most = most - low + slack,
+            .size = rl_max(excess, sent - since),
+        };
+        pace_start(pace, most, sent, received, reported);
         return false;
     }
     bool ahead = reported - received > high;
-    pace_start(pace, most, received, reported);
+    pace_set(pace, most, received, reported);
+    note_agreement(pace, sent, received, slack);
     pace->excess = excess;
     pace->since = since;
     if (gap > 0) /* the nearest possible offset: the change counts only once */
@@ -67,4 +96,13 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time 
         pace->high = rl_min(pace->high, high);
     }
     return true;
+}
+
+/* (safety.md, Clocks) */
+bool rl_pace_attests(const struct rl_pace *pace, rl_time sent,
+                     const struct rl_pace_change *change)
+{
+    rl_time took = pace->at - sent;
+    return sent >= change->until && pace->agree_since <= change->after &&
+           pace->width + took + pace->excess < change->size;
 }

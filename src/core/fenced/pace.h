@@ -15,17 +15,32 @@
    before is no rate: the clock was set. */
 enum rl_clock_error { RL_CLOCK_SET, RL_CLOCK_STILL, RL_CLOCK_FAST, RL_CLOCK_SLOW };
 
+/* What a reply that is not trusted shows. */
+struct rl_pace_change {
+    enum rl_clock_error error;
+    rl_time after, until; /* when it happened: on our clock */
+    rl_time least, most;  /* bounds of what the offset changed by, and the slack */
+    rl_time size;         /* the sum that is not allowed */
+};
+
 struct rl_pace {
     bool known;
-    rl_time low, high;         /* bounds of the offset: how far it is ahead of us */
-    rl_time at;                /* when the bounds were computed */
-    rl_time reported, since;   /* the last time it reported, and since when just that */
-    rl_time excess;            /* the sum of the changes beyond the allowed rate */
-    enum rl_clock_error error; /* after a reply that is not trusted */
+    rl_time low, high;       /* bounds of the offset: how far it is ahead of us */
+    rl_time at;              /* when the bounds were computed */
+    rl_time reported, since; /* the last time it reported, and since when just that */
+    rl_time excess;          /* the sum of the changes beyond the allowed rate */
+    rl_time agree_since;     /* all replies since then agree with each other */
+    rl_time width;           /* how long the first of them took, or a much quicker one */
+    rl_time agreed_at;       /* the request of the last of them that was quick */
+    struct rl_pace_change change; /* after a reply that is not trusted */
 };
 
 /* A clock that reports the same time for this long by our clock stands still. */
 #define RL_PACE_STILL (100 * RL_MS)
+
+/* A client reads all nodes for the first time within this time. The first reply of each
+   counts as so much earlier, so that the others can attest a change right after that. */
+#define RL_PACE_FIRST RL_SECOND
 
 /*
  * Records a reply. False: the clock cannot be trusted; later replies are compared with this
@@ -33,5 +48,13 @@ struct rl_pace {
  */
 bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time reported,
                   uint32_t ppm, rl_time slack);
+
+/*
+ * The reply that was recorded last attests that our own clock did not cause this change of
+ * another node's clock: had our clock changed so much meanwhile, this node would have
+ * seemed to change, too (safety.md, Clocks).
+ */
+bool rl_pace_attests(const struct rl_pace *pace, rl_time sent,
+                     const struct rl_pace_change *change);
 
 #endif

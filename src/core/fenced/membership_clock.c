@@ -1,0 +1,161 @@
+/*
+ * The membership machine's judge of clocks: was a node's clock wrong, or ours (safety.md,
+ * Clocks)?
+ */
+#include "core/quorum.h"
+#include "membership_parts.h"
+
+/* Allows half the drift that keys tolerate; the other half is for what no reply shows
+   (safety.md, Clocks). */
+static bool is_in_time(struct rl_membership *membership, struct rl_member *member,
+                       rl_time sent, rl_time received, rl_time reported)
+{
+    rl_time ttl = membership->roster.max_ttl_ms * RL_MS;
+    uint32_t ppm = membership->params.drift_ppm;
+    if (ppm < RL_CLOCK_PPM)
+        ppm = RL_CLOCK_PPM;
+    rl_time slack = (ttl - rl_valid_until(0, ttl, ppm)) / 2;
+    return rl_pace_note(&member->pace, sent, received, reported, ppm / 2, slack);
+}
+
+/* Finds out whose clock is wrong. A clock that stands still is wrong at every second reply,
+   so the next look at all nodes comes a little later. */
+static void look_at_all(struct rl_membership *membership, rl_time now)
+{
+    if (membership->look_at < now)
+        membership->look_at =
+            rl_max(now, rl_time_add_sat(membership->look_at, RL_MEMBER_POLL_INTERVAL));
+    for (unsigned i = 0; i < membership->params.n; i++) {
+        struct rl_member *member = &membership->member[i];
+        member->look_at = rl_min(member->look_at, membership->look_at);
+    }
+}
+
+/* --- was it our clock? --- */
+
+/* The nodes whose clocks seem to have changed by this amount at this moment. */
+static rl_node_set changed_at(const struct rl_membership *membership, rl_time moment,
+                              rl_time amount)
+{
+    rl_node_set nodes = 0;
+    for (unsigned i = 0; i < membership->params.n; i++) {
+        const struct rl_member *member = &membership->member[i];
+        const struct rl_pace_change *change = &member->doubt.change;
+        if (member->clock_off && change->after < moment && moment <= change->until &&
+            change->least <= amount && amount <= change->most)
+            nodes |= rl_bit(i);
+    }
+    return nodes;
+}
+
+/* One node alone cannot show that our clock was wrong, even if there is no other. */
+static bool are_enough(const struct rl_membership *membership, rl_node_set nodes)
+{
+    unsigned count = rl_count(nodes);
+    return count >= 2 && count >= rl_majority(membership->params.n);
+}
+
+/*
+ * The clocks of a majority seem to have changed by one amount at one moment: it was our
+ * clock, and these doubts are dropped. A node with further wrong replies keeps its doubt.
+ */
+static void drop_doubts(struct rl_membership *membership)
+{
+    unsigned n = membership->params.n;
+    for (unsigned i = 0; i < n * n; i++) {
+        const struct rl_member *first = &membership->member[i / n];
+        const struct rl_member *second = &membership->member[i % n];
+        rl_time moment = first->doubt.change.until;
+        if (!first->clock_off || !second->clock_off)
+            continue;
+        rl_node_set nodes = changed_at(membership, moment, second->doubt.change.least);
+        if (!are_enough(membership, nodes))
+            continue;
+        membership->erred_at = rl_max(membership->erred_at, moment);
+        for (; nodes; nodes &= nodes - 1) {
+            struct rl_member *member = &membership->member[rl_first(nodes)];
+            member->clock_off = member->doubt.repeated;
+        }
+        return;
+    }
+}
+
+/* --- was it the node's clock? --- */
+
+static void attest(struct rl_membership *membership, unsigned node, rl_time sent)
+{
+    const struct rl_pace *pace = &membership->member[node].pace;
+    for (unsigned i = 0; i < membership->params.n; i++) {
+        struct rl_member *member = &membership->member[i];
+        if (i != node && member->clock_off &&
+            rl_pace_attests(pace, sent, &member->doubt.change))
+            member->doubt.attested |= rl_bit(node);
+    }
+}
+
+bool rl_membership_is_clock_proven(const struct rl_membership *membership, unsigned node)
+{
+    const struct rl_member *member = &membership->member[node];
+    return member->clock_off &&
+           rl_count(member->doubt.attested) >= rl_majority(membership->params.n);
+}
+
+/* --- doubts --- */
+
+/* In any state: the same reply, or one to an earlier command, may show an active marker. */
+static void doubt(struct rl_membership *membership, struct rl_member *member, rl_time now)
+{
+    const struct rl_pace_change *change = &member->pace.change;
+    struct rl_doubt *doubt = &member->doubt;
+    doubt->last_at = now;
+    if (member->watch.since != RL_NEVER)
+        member->watch.since = now;
+    if (member->clock_off) {
+        doubt->repeated = true;
+    } else if (change->after >= membership->erred_at) {
+        member->clock_off = true;
+        *doubt = (struct rl_doubt){.change = *change, .last_at = now};
+        drop_doubts(membership);
+    }
+}
+
+rl_time rl_membership_doubts_until(const struct rl_membership *membership, unsigned node)
+{
+    const struct rl_member *member = &membership->member[node];
+    if (!member->clock_off)
+        return RL_NEVER;
+    return rl_time_add_sat(member->doubt.last_at, rl_membership_quarantine(membership));
+}
+
+/* What the node may have forgotten early by then has ended. */
+void rl_membership_end_doubts(struct rl_membership *membership, rl_time now)
+{
+    bool any = false;
+    for (unsigned i = 0; i < membership->params.n; i++) {
+        if (now < rl_membership_doubts_until(membership, i))
+            continue;
+        membership->member[i].clock_off = false;
+        any = true;
+    }
+    if (any)
+        rl_membership_update(membership, now);
+}
+
+/* (safety.md, Clocks) */
+bool rl_membership_time(struct rl_membership *membership, unsigned node, rl_time sent,
+                        rl_time now, rl_time unslewed, rl_time reported)
+{
+    struct rl_member *member = &membership->member[node];
+    rl_time sent_at = unslewed - (now - sent);
+    bool is_bound = membership->roster.deployment > 0;
+    if (is_bound && !is_in_time(membership, member, sent_at, unslewed, reported)) {
+        doubt(membership, member, now);
+        look_at_all(membership, now);
+        rl_membership_update(membership, now);
+        return false;
+    }
+    if (is_bound)
+        attest(membership, node, sent_at);
+    /* After a reply that shows a wrong clock, replies sent with it are not trusted. */
+    return !member->clock_off;
+}
