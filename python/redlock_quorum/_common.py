@@ -89,12 +89,15 @@ def finished(result: Returned) -> Returned:
 
 
 def time_left(wait_ms: int) -> Callable[[], int]:
-    """How much of this wait is left; it begins now. Below 0: it has no limit."""
-    begun = time.monotonic()
+    """How much of this wait is left; it begins now. Below 0: it has no limit.
+
+    It counts the time that the machine is suspended, as the library's own waits do.
+    """
+    begun = time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def left() -> int:
         return wait_ms if wait_ms < 0 else max(
-            0, wait_ms - int((time.monotonic() - begun) * 1000))
+            0, wait_ms - int((time.clock_gettime(time.CLOCK_BOOTTIME) - begun) * 1000))
     return left
 
 

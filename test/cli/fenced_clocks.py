@@ -5,8 +5,8 @@ import signal
 import time
 
 import lab
-from fencing import LOOK_SECONDS, QUARANTINE_S, SHORT, TTL, fence, found, is_without_a_vote, state, together
-from lab import case, check, on, redlock
+from fencing import LOOK_SECONDS, QUARANTINE_S, SHORT, TTL, fence, found, is_without_a_vote, marker, state, together
+from lab import case, check, equal, on, redlock
 
 HOUR = 3600 * 1000 * 1000  # us
 WRONG = 1                  # the node
@@ -14,6 +14,7 @@ WRONG = 1                  # the node
 FAULTS = {
     "an hour ahead": lambda clock: clock.jump(HOUR),
     "an hour behind": lambda clock: clock.jump(-HOUR),
+    "1.2 s ahead": lambda clock: clock.jump(1200000),
     "400 ms ahead": lambda clock: clock.jump(400000),
     "5 % too fast": lambda clock: clock.slew(50000),
     "5 % too slow": lambda clock: clock.slew(-50000),
@@ -59,9 +60,22 @@ def live_through(name, fault):
         lab.finish(holder).expect(128 + signal.SIGTERM)
 
 
-@case("wrong by an hour or 400 ms, too fast, too slow, or still: no vote until it is corrected")
+@case("wrong by an hour, 1.2 s or 0.4 s, too fast, too slow, or still: no vote until it is corrected")
 def _():
     together(*(functools.partial(live_through, *row) for row in FAULTS.items()))
+
+
+@case("one of two is set by 0.4 s: its marker stays, and only the client that saw it has no quorum")
+def _():
+    with lab.Quorum(2, wrong=[WRONG]) as quorum:
+        found(quorum, *SHORT)
+        holder = lab.start("run", "-t", TTL, "--fence", "long", "sleep", "1h", env=on(quorum))
+        lab.wait_for(lambda: quorum.values("long").count(None) == 0, "a lock on all nodes")
+        before = [marker(server) for server in quorum.servers]
+        quorum[WRONG].clock.jump(400000)
+        lab.finish(holder).expect(124, err="the lock is lost")
+        equal([marker(server) for server in quorum.servers], before, "markers")
+        fence(quorum).expect(0)
 
 
 lab.main(servers=0)

@@ -222,7 +222,7 @@ void client_start(struct client *client)
     client->ends = client->is_admitting = client->founds = false;
     client->checks = client->drains = client->lists = 0;
     client->born = events_now();
-    client->erred_at = client->looks_since = 0;
+    client->paused_until = client->erred_at = client->looks_since = 0;
     client->knows_deployment = false;
     client->learned_at = 0;
     memset(client->generation, 0, sizeof(client->generation));

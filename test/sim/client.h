@@ -94,6 +94,7 @@ struct client {
     unsigned learned_by;            /* ... from this node */
     int64_t looks_since;            /* it reads markers; true time; 0: it does not */
     int64_t owed_look;              /* when its releases are judged again; true time */
+    int64_t paused_until; /* when none of its clocks counted last; true time; 0: never */
     int64_t erred_at; /* its clock may have been wrong before; as struct sample's `sent` */
     int64_t second;   /* that is counted, and the commands in it */
     unsigned commands;

@@ -38,6 +38,15 @@ static bool has_no_lease(const struct client *client)
 /* For as long as that many seconds apart the nodes reply after it. */
 #define SPREAD (6 * VIRTUAL_S)
 
+/* After it the client reads the node for the first time again. */
+static void restart_at(struct server *server, int64_t until)
+{
+    if (server->node.state == NODE_DOWN)
+        return;
+    TRACE("server %u restarts, and is away for as long", server->index + 1);
+    server_restart(server, until);
+}
+
 /*
  * If a hypervisor does it, no clock of the guest counts it. A holder could then hold for
  * too long: so it must be a client without a lease. What nodes reply then arrives at
@@ -52,10 +61,12 @@ static void suspend(struct client *client)
           unnoticed ? ", and no clock counts it" : "");
     process_suspend(&client->process, until, unnoticed);
     if (unnoticed)
-        oracle_suspended(client);
+        oracle_suspended(client, until);
     oracle_delayed(client, until);
     for (unsigned i = 0; i < world.plan.n && world.plan.fenced; i++)
-        if (draw_once_in(2))
+        if (unnoticed && world.plan.weight[FAULT_RESTART] > 0 && draw_once_in(4))
+            restart_at(world_server_behind(client->address[i]), until);
+        else if (draw_once_in(2))
             fault_block(client->index, client->address[i], draw_once_in(2) ? 1 : 2,
                         until + draw_span(VIRTUAL_MS, SPREAD));
 }

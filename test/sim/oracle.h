@@ -148,9 +148,9 @@ void oracle_iterated(struct client *client);
 /* A client's clocks have changed their rates, or it was stopped. */
 void oracle_delayed(struct client *client, int64_t until);
 
-/* The client's machine is suspended: all nodes will seem to have gained, so it doubts its
-   own clock. */
-void oracle_suspended(struct client *client);
+/* A hypervisor pauses the client's machine: all nodes will seem to have gained, so it
+   doubts its own clock. */
+void oracle_suspended(struct client *client, int64_t until);
 
 /* A process frees its client: what its acquires have asked for is released by that. */
 void oracle_frees(const struct client *client);

@@ -132,6 +132,7 @@ void oracle_sample(struct client *client, const struct command *command)
         .high = told - command->said_raw + drifted(heard - command->said_raw),
         .at = events_now(),
         .clock_changes = command->clock_changes,
+        .first_at = same ? old.first_at : events_now(),
         .agreed = is_quick || !same ? sent : old.agreed,
         .is_doubted = old.is_doubted,
         .doubted_until = old.doubted_until,
@@ -200,8 +201,9 @@ int64_t oracle_clock_seen(const struct client *client, unsigned node)
     return unsure ? 0 : sample->seen_at;
 }
 
-void oracle_suspended(struct client *client)
+void oracle_suspended(struct client *client, int64_t until)
 {
+    client->paused_until = until;
     for (unsigned i = 0; i < world.plan.n; i++) {
         client->node[i].sample.is_known = false;
         client->node[i].sample.is_disturbed = true;

@@ -22,6 +22,7 @@ struct sample {
     int64_t low, high;         /* bounds of how far it was ahead, by all that it told */
     int64_t at;                /* when the client read it; true time */
     bool is_disturbed;     /* since then: nonsense was read, or the machine was suspended */
+    int64_t first_at;      /* when this process told its time first; true time */
     int64_t agreed;        /* when the client asked for a quick reply last; as `sent` */
     bool is_doubted;       /* it told what seemed wrong, and may have no vote for that */
     int64_t doubted_until; /* true time */

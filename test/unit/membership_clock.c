@@ -461,6 +461,30 @@ Test(membership_clock, is_attested_by_first_replies_that_come_a_second_later)
     set_after_start(RL_PACE_FIRST + 1, false);
 }
 
+/* Nodes 1 and 2 were slow to reply first. */
+static void set_after_slow_start(rl_time took, bool expect_assigned)
+{
+    struct stores stores;
+    struct agent agent;
+    stores_init_bootstrapped(&stores, 3);
+    agent_init_greeted(&agent, &stores);
+    vote_slowly(&agent, 1, took);
+    vote_slowly(&agent, 2, took);
+    vote(&agent, 0);
+    stores.now += RL_MS;
+    stores.store[0].off += 300 * RL_MS;
+    cr_assert_not(vote(&agent, 0));
+    agent_run(&agent, 5 * RL_SECOND);
+    cr_assert_eq(agent.writes > 0, expect_assigned, "%jd us", (intmax_t)took);
+}
+
+Test(membership_clock, is_attested_by_nodes_whose_first_replies_exclude_the_change)
+{
+    set_after_slow_start(60 * RL_MS, true);
+    set_after_slow_start(290 * RL_MS, true);
+    set_after_slow_start(300 * RL_MS, false);
+}
+
 /* --- no vote at this client --- */
 
 /* Too few others can attest: the marker stays as it is. */

@@ -72,7 +72,7 @@ static void show_next(struct monitor_locks *locks)
 static void end_scan(struct monitor_locks *locks, redlock_code code)
 {
     locks->scans = false;
-    locks->ended_us = cli_clock_us(CLOCK_MONOTONIC);
+    locks->ended_us = cli_clock_us(CLOCK_BOOTTIME);
     locks->lasted_us = locks->ended_us - locks->began_us;
     free(locks->error);
     locks->error = error_of(locks, code);
@@ -107,7 +107,7 @@ static void found(redlock_client *client, const redlock_listed *listed, void *ar
 /* Begins a scan if none runs, and the last one ended long enough ago. */
 static void want_scan(struct monitor_locks *locks, int64_t rest_us)
 {
-    int64_t now_us = cli_clock_us(CLOCK_MONOTONIC);
+    int64_t now_us = cli_clock_us(CLOCK_BOOTTIME);
     int64_t pause_us = REST_TIMES * locks->lasted_us;
     if (locks->error && pause_us > REST_FAILED_US)
         pause_us = REST_FAILED_US;
@@ -129,13 +129,13 @@ static void want_scan(struct monitor_locks *locks, int64_t rest_us)
  */
 static void show_growing(struct monitor_locks *locks)
 {
-    int64_t now_us = cli_clock_us(CLOCK_MONOTONIC);
+    int64_t now_us = cli_clock_us(CLOCK_BOOTTIME);
     if (locks->has_scanned || locks->shown.count > 0 ||
         now_us - locks->grown_us < REST_TIMES * locks->growing_us)
         return;
     table_join(&locks->next);
     locks_view_begin(&locks->view, &locks->next);
-    locks->grown_us = cli_clock_us(CLOCK_MONOTONIC);
+    locks->grown_us = cli_clock_us(CLOCK_BOOTTIME);
     locks->growing_us = locks->grown_us - now_us;
 }
 
@@ -190,7 +190,7 @@ static json_t *rows_json(struct locks_view *view, const struct locks_query *quer
 {
     const struct row *row[LIMIT_MAX];
     size_t count;
-    int64_t to_wall_us = cli_clock_us(CLOCK_REALTIME) - cli_clock_us(CLOCK_MONOTONIC);
+    int64_t to_wall_us = cli_clock_us(CLOCK_REALTIME) - cli_clock_us(CLOCK_BOOTTIME);
     json_t *array = json_array();
     *ret_matched = locks_view_select(view, query, row, &count);
     for (size_t i = 0, size = 0; i < count && size < ANSWER_MAX; i++) {
@@ -208,7 +208,7 @@ static json_t *rows_json(struct locks_view *view, const struct locks_query *quer
 static json_t *locks_json(struct monitor_locks *locks, const struct locks_query *query)
 {
     const struct locks_view *view = &locks->view;
-    int64_t ago_us = cli_clock_us(CLOCK_MONOTONIC) - locks->scanned_us;
+    int64_t ago_us = cli_clock_us(CLOCK_BOOTTIME) - locks->scanned_us;
     bool is_truncated =
         view->table == &locks->next ? locks->next_is_truncated : locks->is_truncated;
     size_t matched;

@@ -18,7 +18,7 @@ static void checked(redlock_client *client, const redlock_health_report *report,
         return;
     json_decref(monitor->health.checked);
     monitor->health.checked = json_array();
-    monitor->health.checked_us = cli_clock_us(CLOCK_MONOTONIC);
+    monitor->health.checked_us = cli_clock_us(CLOCK_BOOTTIME);
     for (size_t i = 0; i < report->count; i++)
         json_array_append_new(monitor->health.checked, cli_health_json(report->nodes[i]));
 }
@@ -180,7 +180,7 @@ int monitor_api_nodes(void *arg, const struct evkeyvalq *query, struct evbuffer 
 {
     const struct monitor *monitor = arg;
     const struct monitor_health *health = &monitor->health;
-    int64_t ago_us = cli_clock_us(CLOCK_MONOTONIC) - health->checked_us;
+    int64_t ago_us = cli_clock_us(CLOCK_BOOTTIME) - health->checked_us;
     unsigned fenced = 0;
     (void)query;
     look(arg);

@@ -65,7 +65,7 @@ void row_take(struct row *row, const redlock_listed *listed)
         .waiting = (unsigned short)found->waiting,
         .remaining_ms = found->remaining_ms,
         .fence = found->fence,
-        .seen_us = cli_clock_us(CLOCK_MONOTONIC),
+        .seen_us = cli_clock_us(CLOCK_BOOTTIME),
     };
     row->since_us = row->seen_us;
     write_text(row, cli_holder(inspection.nodes, found->count), listed);

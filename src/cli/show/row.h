@@ -25,7 +25,7 @@ struct row {
     redlock_kind kind;
     enum row_state state;
     int64_t remaining_ms, fence;
-    int64_t seen_us, since_us; /* monotonic: when it was read; when its holder was first */
+    int64_t seen_us, since_us; /* CLOCK_BOOTTIME: when it was read; its holder, first */
 };
 
 static inline const char *row_token(const struct row *row)

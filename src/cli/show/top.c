@@ -114,7 +114,7 @@ static char *write_table(const struct top *top)
     row_print_head(to, key_most);
     for (size_t i = 0; i < top->shown.count; i++) {
         const struct row *row = &top->shown.row[i];
-        int64_t age_us = cli_clock_us(CLOCK_MONOTONIC) - row->since_us;
+        int64_t age_us = cli_clock_us(CLOCK_BOOTTIME) - row->since_us;
         fprintf(to, "%11s  ", cli_span(span, age_us / 1000));
         row_print(row, key_most, false, to);
     }
@@ -127,7 +127,7 @@ static bool top_print_json(const struct top *top)
     for (size_t i = 0; printed && i < top->shown.count; i++) {
         const struct row *row = &top->shown.row[i];
         json_t *object = row_json(row);
-        int64_t age_us = cli_clock_us(CLOCK_MONOTONIC) - row->since_us;
+        int64_t age_us = cli_clock_us(CLOCK_BOOTTIME) - row->since_us;
         json_object_set_new(object, "age_ms", json_integer(age_us / 1000));
         printed = cli_write_json(top->cli, object, cli_stdout());
     }

@@ -60,7 +60,7 @@ struct rl_doubt {
     struct rl_pace_change change; /* of the first wrong reply */
     rl_node_set attested;         /* these attest that our clock did not cause it */
     bool repeated;                /* more replies were wrong */
-    rl_time last_at;              /* the last wrong reply, in any case */
+    rl_time first_at, last_at;    /* the first of them; and the last one, in any case */
 };
 
 /* The client's view of one node. */

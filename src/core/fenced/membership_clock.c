@@ -82,13 +82,14 @@ static void drop_doubts(struct rl_membership *membership)
 
 /* --- was it the node's clock? --- */
 
-static void attest(struct rl_membership *membership, unsigned node, rl_time sent)
+static void attest(struct rl_membership *membership, unsigned node, rl_time sent,
+                   rl_time now)
 {
     const struct rl_pace *pace = &membership->member[node].pace;
     for (unsigned i = 0; i < membership->params.n; i++) {
         struct rl_member *member = &membership->member[i];
-        if (i != node && member->clock_off &&
-            rl_pace_attests(pace, sent, &member->doubt.change))
+        if (i != node && member->clock_off && sent >= member->doubt.first_at &&
+            rl_pace_attests(pace, now - sent, &member->doubt.change))
             member->doubt.attested |= rl_bit(node);
     }
 }
@@ -114,7 +115,7 @@ static void doubt(struct rl_membership *membership, struct rl_member *member, rl
         doubt->repeated = true;
     } else if (change->after >= membership->erred_at) {
         member->clock_off = true;
-        *doubt = (struct rl_doubt){.change = *change, .last_at = now};
+        *doubt = (struct rl_doubt){.change = *change, .first_at = now, .last_at = now};
         drop_doubts(membership);
     }
 }
@@ -155,7 +156,7 @@ bool rl_membership_time(struct rl_membership *membership, unsigned node, rl_time
         return false;
     }
     if (is_bound)
-        attest(membership, node, sent_at);
+        attest(membership, node, sent, now);
     /* After a reply that shows a wrong clock, replies sent with it are not trusted. */
     return !member->clock_off;
 }

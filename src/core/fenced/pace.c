@@ -21,8 +21,7 @@ static void pace_start(struct rl_pace *pace, rl_time high, rl_time sent, rl_time
 {
     pace_set(pace, high, received, reported);
     pace->known = true;
-    pace->agree_since = received;
-    pace->width = received - sent;
+    pace->agree = pace->quick = (struct rl_pace_agreement){received, received - sent};
     pace->agreed_at = sent;
 }
 
@@ -47,12 +46,11 @@ static enum rl_clock_error clock_error(const struct rl_pace *pace, rl_time recei
 static void note_agreement(struct rl_pace *pace, rl_time sent, rl_time received,
                            rl_time slack)
 {
-    if (received - sent <= slack)
+    rl_time took = received - sent;
+    if (took <= slack)
         pace->agreed_at = sent;
-    if (pace->width <= slack || received - sent > pace->width / 2)
-        return;
-    pace->width = received - sent;
-    pace->agree_since = received;
+    if (pace->quick.width > slack && took <= pace->quick.width / 2)
+        pace->quick = (struct rl_pace_agreement){received, took};
 }
 
 /* (safety.md, Clocks) */
@@ -63,7 +61,7 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time 
     rl_time most = reported - sent + share(received - sent, ppm);
     if (!pace->known) {
         pace_start(pace, most, sent, received, reported);
-        pace->agree_since = received - RL_PACE_FIRST;
+        pace->agree.since = pace->quick.since = received - RL_PACE_FIRST;
         return true;
     }
     rl_time allowed = share(received - pace->at, ppm) + 1;
@@ -98,11 +96,17 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time 
     return true;
 }
 
+static bool excludes(const struct rl_pace *pace, struct rl_pace_agreement agreement,
+                     rl_time took, const struct rl_pace_change *change)
+{
+    return agreement.since <= change->after &&
+           agreement.width + took + pace->excess < change->size;
+}
+
 /* (safety.md, Clocks) */
-bool rl_pace_attests(const struct rl_pace *pace, rl_time sent,
+bool rl_pace_attests(const struct rl_pace *pace, rl_time took,
                      const struct rl_pace_change *change)
 {
-    rl_time took = pace->at - sent;
-    return sent >= change->until && pace->agree_since <= change->after &&
-           pace->width + took + pace->excess < change->size;
+    return excludes(pace, pace->agree, took, change) ||
+           excludes(pace, pace->quick, took, change);
 }

@@ -23,15 +23,21 @@ struct rl_pace_change {
     rl_time size;         /* the sum that is not allowed */
 };
 
+/* Replies that agree with each other: since when, and how long the first of them took. */
+struct rl_pace_agreement {
+    rl_time since, width;
+};
+
 struct rl_pace {
     bool known;
     rl_time low, high;       /* bounds of the offset: how far it is ahead of us */
     rl_time at;              /* when the bounds were computed */
     rl_time reported, since; /* the last time it reported, and since when just that */
     rl_time excess;          /* the sum of the changes beyond the allowed rate */
-    rl_time agree_since;     /* all replies since then agree with each other */
-    rl_time width;           /* how long the first of them took, or a much quicker one */
-    rl_time agreed_at;       /* the request of the last of them that was quick */
+    /* All replies agree since the first of them, and since the first of the quickest ones.
+     */
+    struct rl_pace_agreement agree, quick;
+    rl_time agreed_at;            /* the request of the last of them that was quick */
     struct rl_pace_change change; /* after a reply that is not trusted */
 };
 
@@ -50,11 +56,11 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time 
                   uint32_t ppm, rl_time slack);
 
 /*
- * The reply that was recorded last attests that our own clock did not cause this change of
- * another node's clock: had our clock changed so much meanwhile, this node would have
- * seemed to change, too (safety.md, Clocks).
+ * The reply that was recorded last, which took so long, attests that our own clock did not
+ * cause an earlier change of another node's clock: had our clock changed so much, this node
+ * would have seemed to change, too (safety.md, Clocks).
  */
-bool rl_pace_attests(const struct rl_pace *pace, rl_time sent,
+bool rl_pace_attests(const struct rl_pace *pace, rl_time took,
                      const struct rl_pace_change *change);
 
 #endif
