@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "faults.h"
 #include "oracle.h"
 #include "world.h"
 
@@ -333,6 +334,7 @@ void client_init(struct client *client, unsigned index)
 {
     *client = (struct client){.index = index};
     client->returns = (struct event){.happen = on_return, .arg = client};
+    client->pauses = (struct event){.happen = fault_pause_again, .arg = client};
     process_begin(&client->process, "host", 0);
     client->process.index = index;
 }

@@ -85,7 +85,7 @@ struct client {
     unsigned failures;              /* allocations of its process, before this iteration */
     unsigned checks, drains, lists; /* lists: or hold times; that are yet to be told of */
     struct user user[USERS_MAX];
-    struct event returns;
+    struct event returns, pauses;
     struct acquainted node[NODES_MAX];
     bool knows_deployment;          /* it had a marker of a majority at one moment */
     uint32_t generation[NODES_MAX]; /* the latest of each member index that it was told */

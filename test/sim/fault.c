@@ -29,14 +29,25 @@ static void pause_client(struct client *client)
 
 static bool has_no_lease(const struct client *client)
 {
-    bool any = false;
+    bool any = !client->is_alive || client->process.stopped_until > events_now();
     for (unsigned i = 0; i < client->users; i++)
         any |= client->user[i].lease || client->user[i].phase != USER_IDLE;
     return !any;
 }
 
+/* This one, or else the next one without a lease; NULL: none. */
+static struct client *find_idle(struct client *client)
+{
+    for (unsigned i = 0; i < world.clients; i++) {
+        struct client *other = &world.client[(client->index + i) % world.clients];
+        if (has_no_lease(other))
+            return other;
+    }
+    return NULL;
+}
+
 /* For as long as that many seconds apart the nodes reply after it. */
-#define SPREAD (6 * VIRTUAL_S)
+#define SPREAD (12 * VIRTUAL_S)
 
 /* After it the client reads the node for the first time again. */
 static void restart_at(struct server *server, int64_t until)
@@ -47,28 +58,58 @@ static void restart_at(struct server *server, int64_t until)
     server_restart(server, until);
 }
 
-/*
- * If a hypervisor does it, no clock of the guest counts it. A holder could then hold for
- * too long: so it must be a client without a lease. What nodes reply then arrives at
- * different times.
- */
-static void suspend(struct client *client)
+/* What nodes reply after it arrives at different times. */
+static void reply_apart(const struct client *client, int64_t until, bool restarts)
 {
-    int64_t span = fault_span(), until = events_now() + span;
-    bool unnoticed =
-        world.plan.wild || (world.plan.fenced && has_no_lease(client) && draw_once_in(2));
-    TRACE("client %u is suspended for %lld ms%s", client->index + 1, ms(span),
-          unnoticed ? ", and no clock counts it" : "");
-    process_suspend(&client->process, until, unnoticed);
-    if (unnoticed)
-        oracle_suspended(client, until);
-    oracle_delayed(client, until);
-    for (unsigned i = 0; i < world.plan.n && world.plan.fenced; i++)
-        if (unnoticed && world.plan.weight[FAULT_RESTART] > 0 && draw_once_in(4))
+    for (unsigned i = 0; i < world.plan.n; i++)
+        if (restarts && draw_once_in(4))
             restart_at(world_server_behind(client->address[i]), until);
         else if (draw_once_in(2))
             fault_block(client->index, client->address[i], draw_once_in(2) ? 1 : 2,
-                        until + draw_span(VIRTUAL_MS, SPREAD));
+                        until + draw_between(0, SPREAD));
+}
+
+#define PAUSED_AGAIN (10 * VIRTUAL_S)
+
+/*
+ * A hypervisor pauses the machine, and no clock of it counts that. A holder could then hold
+ * for too long: so it must be a client without a lease. It is paused again while it reads
+ * all nodes often.
+ */
+static void pause_machine(struct client *client)
+{
+    int64_t until = events_now() + fault_span();
+    TRACE("client %u is paused with all its clocks for %lld ms", client->index + 1,
+          ms(until - events_now()));
+    process_suspend(&client->process, until, true);
+    oracle_suspended(client, until);
+    oracle_delayed(client, until);
+    reply_apart(client, until, world.plan.weight[FAULT_RESTART] > 0);
+    event_at(&client->pauses, until + draw_between(0, PAUSED_AGAIN));
+}
+
+void fault_pause_again(void *arg)
+{
+    struct client *client = arg;
+    if (world.phase == PHASE_STORM && has_no_lease(client) && draw_once_in(2))
+        pause_machine(client);
+}
+
+static void suspend(struct client *client)
+{
+    int64_t span = fault_span(), until = events_now() + span;
+    struct client *idle = world.plan.fenced ? find_idle(client) : NULL;
+    if (idle) {
+        pause_machine(idle);
+        return;
+    }
+    TRACE("client %u is suspended for %lld ms", client->index + 1, ms(span));
+    process_suspend(&client->process, until, world.plan.wild);
+    if (world.plan.wild)
+        oracle_suspended(client, until);
+    oracle_delayed(client, until);
+    if (world.plan.fenced)
+        reply_apart(client, until, false);
 }
 
 static void crash(struct client *client)

@@ -51,6 +51,7 @@ static void heal_client(struct client *client)
     if (client->is_alive && outdated)
         client_kill(client, false);
     event_cancel(&client->returns);
+    event_cancel(&client->pauses);
     if (!client->is_alive)
         client_start(client);
     client_calm(client);

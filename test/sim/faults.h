@@ -32,6 +32,9 @@ void fault_draw_client_clock(struct client *client);
 /* All that is wrong ends, but for what only concerns servers outside `healed`. */
 void fault_heal(void);
 
+/* The client was paused with all its clocks, and may be so again. */
+void fault_pause_again(void *arg);
+
 /* Some paths are blocked once more: what is sent in the end has to be sent again. */
 #define HINDRANCE (2 * VIRTUAL_S)
 void fault_hinder(void);

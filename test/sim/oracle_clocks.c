@@ -67,9 +67,12 @@ static void doubt(struct client *client)
 
 /* The sample may be one: the guard decides. The next reply may be the first again. Faults
    that follow each other are one span. */
-static void note_fault(struct sample *sample, int64_t from, int64_t to)
+static void note_fault(struct sample *sample, const struct sample *old, int64_t to)
 {
-    sample->fault_from = is_open(sample) ? sample->fault_from : from;
+    if (!is_open(sample)) {
+        sample->fault_from = old->agreed;
+        sample->fault_since = old->agreed_at;
+    }
     sample->fault_to = to;
     sample->fault_at = events_now();
     sample->is_doubted = true;
@@ -80,7 +83,7 @@ static void note_fault(struct sample *sample, int64_t from, int64_t to)
 void oracle_garbled(struct client *client, unsigned node)
 {
     struct sample *sample = &client->node[node].sample;
-    note_fault(sample, sample->agreed, client_raw(client));
+    note_fault(sample, sample, client_raw(client));
     sample->is_disturbed = true;
     doubt(client);
 }
@@ -134,9 +137,11 @@ void oracle_sample(struct client *client, const struct command *command)
         .clock_changes = command->clock_changes,
         .first_at = same ? old.first_at : events_now(),
         .agreed = is_quick || !same ? sent : old.agreed,
+        .agreed_at = is_quick || !same ? command->said : old.agreed_at,
         .is_doubted = old.is_doubted,
         .doubted_until = old.doubted_until,
         .fault_at = old.fault_at,
+        .fault_since = old.fault_since,
         .fault_from = old.fault_from,
         .fault_to = old.fault_to,
         .seen_at = same ? old.seen_at : 0,
@@ -151,7 +156,7 @@ void oracle_sample(struct client *client, const struct command *command)
     bool moved = gained > most / 4 || lost > most / 4;
     if (same && (narrow(sample, &old) > most / 4 || moved || changed || old.is_disturbed)) {
         *sample = latest;
-        note_fault(sample, old.agreed, heard);
+        note_fault(sample, &old, heard);
     }
     if (!old.is_known || !same || !is_blamed) {
         sample->is_doubted |= same; /* by what was told before that */

@@ -147,13 +147,19 @@ static bool may_err(const struct client *client)
     return client->paused_until > 0 && fresh >= rl_majority(world.plan.n);
 }
 
+/* So long, and a TTL, the clock guard adds up what a clock gained. */
+#define BORNE (10 * VIRTUAL_S)
+
 /* An active node loses its vote at all clients for its own clock only, if its index has no
    newer incarnation. */
 static void judge_bar(const struct client *client, const struct command *command)
 {
     const struct server *server = &world.server[command->server];
     bool unsteady = world.plan.hasty && plan_disturbs(&world.plan);
-    bool errs = server->erred_at >= client->born || event_is_scheduled(&server->clock_ends);
+    const struct sample *sample = &client->node[command->node].sample;
+    int64_t borne_until = server->erred_at + world.plan.ttl_max + BORNE;
+    bool errs = event_is_scheduled(&server->clock_ends) ||
+                (server->erred_at > 0 && borne_until >= sample->fault_since);
     if (!errs && !unsteady && !may_err(client) && world.plan.weight[FAULT_GARBAGE] == 0)
         oracle_accuse(INVARIANT_BARRED,
                       "client %u bars node %u for its clock, which was right",

@@ -24,9 +24,11 @@ struct sample {
     bool is_disturbed;     /* since then: nonsense was read, or the machine was suspended */
     int64_t first_at;      /* when this process told its time first; true time */
     int64_t agreed;        /* when the client asked for a quick reply last; as `sent` */
+    int64_t agreed_at;     /* the same; true time */
     bool is_doubted;       /* it told what seemed wrong, and may have no vote for that */
     int64_t doubted_until; /* true time */
     int64_t fault_at;      /* when it told what may seem wrong; true time; 0: never */
+    int64_t fault_since;   /* the last quick reply before was asked for; true time */
     int64_t fault_from, fault_to; /* its clock may seem to have changed then; as `sent` */
     int64_t seen_at;  /* when it told that it had been set ahead, or ran too fast ... */
     bool is_further;  /* ... in a reply that was read together with an earlier one */

@@ -262,6 +262,22 @@ Test(virtual_moments, a_reply_to_an_attempt_that_is_over_tells_the_time_of_its_n
     cr_assert_neq(member, REDLOCK_VERDICT_ACTIVE);
 }
 
+/* Its unslewed clock has counted the suspension: so no node's clock seems to be set. */
+Test(virtual_moments, a_client_that_was_suspended_acquires_with_its_first_attempt)
+{
+    cr_assert_eq(user_told(&user[0], user_admit), REDLOCK_OK);
+    for (unsigned i = 0; i < NODES; i++)
+        node_hang_up(&node[i]);
+    run_for(VIRTUAL_S);
+    user[1].options.fenced = true;
+    cr_assert_eq(user_told(&user[1], user_acquire), REDLOCK_OK);
+    cr_assert_eq(user_told(&user[1], user_release), REDLOCK_OK);
+    process_call(&user[1].process, user_free_lease, &user[1]);
+    process_suspend(&user[1].process, events_now() + 3 * VIRTUAL_S, false);
+    run_for(3 * VIRTUAL_S);
+    cr_assert_eq(user_told(&user[1], user_acquire), REDLOCK_OK);
+}
+
 /* --- an operator --- */
 
 static void on_broken(redlock_client *client, const redlock_inspection *inspection,
