@@ -416,6 +416,22 @@ Test(membership_clock, is_attested_by_quick_replies_to_later_commands)
     }
 }
 
+/* The node may have read its clock before ours was wrong. */
+Test(membership_clock, is_not_attested_by_a_reply_to_an_earlier_command)
+{
+    for (rl_time earlier = 0; earlier <= 1; earlier++) {
+        struct stores stores;
+        struct agent agent;
+        open_timed(&stores, &agent, 3);
+        stores.store[0].off += 300 * RL_MS;
+        vote(&agent, 0);
+        stores.now += RL_MS;
+        vote_slowly(&agent, 1, RL_MS + earlier);
+        vote_slowly(&agent, 2, RL_MS);
+        cr_assert_eq(is_assigned(&agent, 0), earlier == 0);
+    }
+}
+
 /* Our clock may have been wrong before the reading after the fault. */
 Test(membership_clock, is_not_attested_by_a_node_that_was_wrong_meanwhile)
 {
