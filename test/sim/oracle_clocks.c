@@ -3,6 +3,8 @@
  * server's clock was set is a vote that is given twice: that is excused only where the
  * client that got the second vote could not see it, by what that server had told it before.
  */
+#include <string.h>
+
 #include "core/clock.h"
 #include "core/fenced/membership.h"
 #include "oracle_parts.h"
@@ -33,47 +35,55 @@ static int64_t borne(int64_t span)
            drifted(span);
 }
 
-static bool is_open(const struct sample *sample)
+/* The client may still have a doubt by that. */
+static bool is_open(const struct changed *changed)
 {
-    return sample->fault_at > 0 &&
-           events_now() < sample->fault_at + 2 * oracle_least_quarantine();
+    return changed->at > 0 && events_now() < changed->at + 2 * oracle_least_quarantine();
 }
 
-/* The clocks of so many nodes may seem to have changed at this moment. */
-static unsigned count_changed(const struct client *client, int64_t moment)
+static bool may_have_changed(const struct sample *sample, int64_t moment)
+{
+    bool any = false;
+    for (unsigned i = 0; i < CHANGED_MAX; i++) {
+        const struct changed *changed = &sample->changed[i];
+        any |= is_open(changed) && changed->from < moment && moment <= changed->to;
+    }
+    return any;
+}
+
+static bool may_all_have_changed(const struct client *client, const struct changed *changed)
 {
     unsigned count = 0;
-    for (unsigned i = 0; i < world.plan.n; i++) {
-        const struct sample *sample = &client->node[i].sample;
-        count +=
-            is_open(sample) && sample->fault_from < moment && moment <= sample->fault_to;
-    }
-    return count;
+    for (unsigned i = 0; i < world.plan.n && is_open(changed); i++)
+        count += may_have_changed(&client->node[i].sample, changed->to);
+    return count > world.plan.n / 2 && count > 1;
 }
 
 /* A client that sees a majority change at one moment may take its own clock for wrong. */
 static void doubt(struct client *client)
 {
-    for (unsigned i = 0; i < world.plan.n; i++) {
-        int64_t moment = client->node[i].sample.fault_to;
-        if (is_open(&client->node[i].sample) && moment > client->erred_at &&
-            count_changed(client, moment) > world.plan.n / 2 && world.plan.n > 1)
-            client->erred_at = moment;
+    for (unsigned i = 0; i < world.plan.n * CHANGED_MAX; i++) {
+        const struct changed *changed =
+            &client->node[i / CHANGED_MAX].sample.changed[i % CHANGED_MAX];
+        if (changed->to > client->erred_at && may_all_have_changed(client, changed))
+            client->erred_at = changed->to;
     }
     for (unsigned i = 0; i < world.plan.n; i++)
-        if (client->node[i].sample.fault_from < client->erred_at)
+        if (client->node[i].sample.seen_from < client->erred_at)
             client->node[i].sample.seen_at = 0;
 }
 
-/* The sample may be one: the guard decides. The next reply may be the first again. Faults
-   that follow each other are one span. */
+/* The sample may be one: the guard decides. The next reply may be the first again. Of many
+   faults the earliest are one. */
 static void note_fault(struct sample *sample, const struct sample *old, int64_t to)
 {
-    if (!is_open(sample)) {
-        sample->fault_from = old->agreed;
+    struct changed *changed = sample->changed;
+    if (!is_open(&changed[CHANGED_MAX - 1]))
         sample->fault_since = old->agreed_at;
-    }
-    sample->fault_to = to;
+    if (is_open(&changed[0]))
+        changed[1].from = changed[0].from;
+    memmove(&changed[0], &changed[1], (CHANGED_MAX - 1) * sizeof(*changed));
+    changed[CHANGED_MAX - 1] = (struct changed){old->agreed, to, events_now()};
     sample->fault_at = events_now();
     sample->is_doubted = true;
     sample->doubted_until = events_now() + 2 * oracle_least_quarantine();
@@ -142,12 +152,12 @@ void oracle_sample(struct client *client, const struct command *command)
         .doubted_until = old.doubted_until,
         .fault_at = old.fault_at,
         .fault_since = old.fault_since,
-        .fault_from = old.fault_from,
-        .fault_to = old.fault_to,
+        .seen_from = old.seen_from,
         .seen_at = same ? old.seen_at : 0,
         .is_further = old.is_further,
         .seal = old.seal,
     };
+    memcpy(sample->changed, old.changed, sizeof(old.changed));
     int64_t gained = (told - heard) - (old.told - old.sent);
     int64_t lost = (old.told - old.heard) - (told - command->said_raw);
     int64_t most = borne(heard - old.sent);
@@ -170,6 +180,7 @@ void oracle_sample(struct client *client, const struct command *command)
             client->index + 1, command->server + 1, (long long)(gained / 1000),
             (long long)((heard - old.sent) / 1000000), (long long)(most / 1000));
         sample->seen_at = events_now();
+        sample->seen_from = old.agreed;
         sample->is_further = old.at == events_now();
         /* In quarantine a node has no vote to lose. */
         sample->seal = command->seal;
@@ -193,7 +204,7 @@ void oracle_clocks_iterated(struct client *client)
             continue;
         sample->is_known = false;
         sample->seen_at = sample->seen_at < sample->at ? sample->seen_at : 0;
-        sample->fault_to = client_raw(client);
+        sample->changed[CHANGED_MAX - 1].to = client_raw(client);
     }
     doubt(client);
 }

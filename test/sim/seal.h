@@ -12,6 +12,13 @@ struct seal {
     bool is_active;
 };
 
+/* A node's clock may seem to have changed in between: as `sent` of struct sample. */
+struct changed {
+    int64_t from, to;
+    int64_t at; /* when the client was told; true time; 0: never */
+};
+#define CHANGED_MAX 4
+
 /* A node's last report of its clock to a client. ns, but `told`: us. */
 struct sample {
     bool is_known;
@@ -29,10 +36,11 @@ struct sample {
     int64_t doubted_until; /* true time */
     int64_t fault_at;      /* when it told what may seem wrong; true time; 0: never */
     int64_t fault_since;   /* the last quick reply before was asked for; true time */
-    int64_t fault_from, fault_to; /* its clock may seem to have changed then; as `sent` */
-    int64_t seen_at;  /* when it told that it had been set ahead, or ran too fast ... */
-    bool is_further;  /* ... in a reply that was read together with an earlier one */
-    struct seal seal; /* of which incarnation it was then */
+    struct changed changed[CHANGED_MAX]; /* the latest last */
+    int64_t seen_from; /* what was seen then may have happened since; as `sent` */
+    int64_t seen_at;   /* when it told that it had been set ahead, or ran too fast ... */
+    bool is_further;   /* ... in a reply that was read together with an earlier one */
+    struct seal seal;  /* of which incarnation it was then */
 };
 
 #endif
