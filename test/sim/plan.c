@@ -148,7 +148,8 @@ static void draw_changes(struct plan *plan)
         plan->weights += more;
     }
     plan->slow = !is_of_clocks;
-    plan->idle = is_of_clocks && draw_once_in(2) ? 0 : draw_span(VIRTUAL_S, 20 * VIRTUAL_S);
+    plan->idle =
+        is_of_clocks && !draw_once_in(4) ? 0 : draw_span(VIRTUAL_S, 20 * VIRTUAL_S);
     plan->events = least + (unsigned)events_random(plan->recovers ? 25000 : 2500);
     plan->distant = plan->unadmitted = false;
     plan->gap = draw_span(VIRTUAL_S, 16 * VIRTUAL_S);
