@@ -75,6 +75,10 @@ static void publish(struct rl_members *members)
         rl_loop_record(nodes->loop, RL_RECORD_MEMBERS, 0)->nodes = active;
         add_events(members, active);
     }
+    if (active & ~members->active) {
+        members->activated |= active & ~members->active;
+        rl_task_schedule(&members->task, nodes->loop->now);
+    }
     members->active = active;
     for (unsigned i = 0; i < nodes->n; i++)
         rl_membership_nonce(&members->membership, i, nodes->nonce[i]);
@@ -102,9 +106,15 @@ static void act(struct rl_members *members)
                                            : loop->now + RL_MEMBER_RETRY_DELAY);
 }
 
+/* (safety.md, rule 7) */
 static void members_tick(struct rl_task *task)
 {
-    act((struct rl_members *)task);
+    struct rl_members *members = (struct rl_members *)task;
+    act(members);
+    rl_node_set activated = members->activated & members->active;
+    members->activated = 0;
+    for (; activated; activated &= activated - 1)
+        rl_nodes_report_ready(members->nodes, rl_first(activated));
 }
 
 /* --- the history of a node's data --- */

@@ -18,7 +18,8 @@ struct rl_members {
     struct rl_membership membership;
     struct rl_node_time time[RL_NODES_MAX];
     enum rl_fault refusal[RL_NODES_MAX]; /* of the last command to its marker; or NONE */
-    rl_node_set active; /* nodes whose markers allow them to vote on fenced locks */
+    rl_node_set active;    /* nodes whose markers allow them to vote on fenced locks */
+    rl_node_set activated; /* of these, the ones that the leases must be told */
     size_t marker_key_len;
     char marker_key[REDLOCK_KEY_MAX + 8];
 };

@@ -128,10 +128,19 @@ static void note_tried(const struct rl_node *node)
     rl_loop_broadcast(node->task.loop, RL_TASK_TRIED, node->index);
 }
 
+void rl_nodes_report_ready(struct rl_nodes *nodes, unsigned node)
+{
+    nodes->view.leases = nodes->loop->tasks;
+    rl_loop_broadcast(nodes->loop, RL_TASK_READY, node);
+}
+
 static void tick_node(struct rl_task *task)
 {
     struct rl_node *node = (struct rl_node *)task;
+    bool was_quarantined = node->link.state == RL_LINK_QUARANTINED;
     step_link(node, (struct rl_link_event){.type = RL_LINK_TICK});
+    if (was_quarantined && rl_link_is_ready(&node->link))
+        rl_nodes_report_ready(node->nodes, node->index);
     if (node->link.state == RL_LINK_DOWN)
         note_tried(node);
     else
@@ -171,7 +180,7 @@ static void nodes_on_greeted(void *arg, struct rl_identity *identity)
     if (node->link.restarted) /* its data may be lost, even if the node is refused */
         rl_loop_broadcast(nodes->loop, RL_TASK_RESTARTED, node->index);
     if (rl_link_is_open(&node->link))
-        rl_loop_broadcast(nodes->loop, RL_TASK_READY, node->index);
+        rl_nodes_report_ready(nodes, node->index);
     note_tried(node);
 }
 

@@ -114,9 +114,11 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
     case RL_EVENT_ENQUEUE: rl_lease_enqueue(lease, view, &update); break;
     case RL_EVENT_ADOPT: rl_lease_adopt(lease, view, event); break;
     case RL_EVENT_VOTE: vote(lease, view, event, &update); break;
-    case RL_EVENT_READY: /* (safety.md, rule 3) */
-        if (lease->state == RL_LEASE_CLEANUP)
+    case RL_EVENT_READY:
+        if (lease->state == RL_LEASE_CLEANUP) /* (safety.md, rule 3) */
             rl_lease_release_again(lease, view, rl_bit(event->node), &update);
+        else if (lease->state == RL_LEASE_HELD)
+            rl_lease_repair(lease, view, event->node, &update);
         break;
     case RL_EVENT_RESTARTED:
         rl_lease_node_restarted(lease, view, event->node, &update);
@@ -134,8 +136,8 @@ struct rl_update rl_lease_step(struct rl_lease *lease, const struct rl_view *vie
     case RL_EVENT_EXPIRE: break;
     case RL_EVENT_TICK: lease_tick(lease, view, &update); break;
     }
-    update.changed = update.send || update.reports || lease->state != state ||
-                     event->type == RL_EVENT_TICK;
+    update.changed |= update.send || update.reports || lease->state != state ||
+                      event->type == RL_EVENT_TICK;
     return update;
 }
 

@@ -55,6 +55,14 @@ struct rl_lease_params {
 #define RL_EXTEND_GRID   (10 * RL_MS)
 #define RL_EXTEND_COARSE (50 * RL_MS)
 
+/*
+ * If a node that lacks the lease may vote again, the watchdog extends within TTL /
+ * RL_RETRY_SHARE, or within RL_REPAIR_EACH for each lease of the client if that is longer,
+ * but at most TTL / RL_REPAIR_SHARE (safety.md, rule 7).
+ */
+#define RL_REPAIR_EACH  25 /* us */
+#define RL_REPAIR_SHARE 6
+
 /* Time between two attempts to release a token that a node may still store. */
 #define RL_CLEANUP_INTERVAL (500 * RL_MS)
 
@@ -86,9 +94,10 @@ enum rl_lease_event_type {
     RL_EVENT_START, /* acquire */
     /* Other waiters come first: fail without an acquire; the release queues this waiter. */
     RL_EVENT_ENQUEUE,
-    RL_EVENT_ADOPT,     /* take over a token that is held */
-    RL_EVENT_VOTE,      /* a node replied, or its connection ended without a reply */
-    RL_EVENT_READY,     /* a node was greeted: release again what is unconfirmed */
+    RL_EVENT_ADOPT, /* take over a token that is held */
+    RL_EVENT_VOTE,  /* a node replied, or its connection ended without a reply */
+    /* A node was greeted or may vote now: release again what is unconfirmed; repair. */
+    RL_EVENT_READY,
     RL_EVENT_RESTARTED, /* a node restarted and may have lost the token */
     RL_EVENT_EXTEND,    /* the caller extends; a ttl above 0 replaces the TTL */
     RL_EVENT_RELEASE,   /* the caller releases the lock, or cancels the attempt */
@@ -120,6 +129,7 @@ struct rl_view {
     rl_node_set ready; /* may vote */
     rl_node_set open;  /* accept commands, in order: ready, suspect or quarantined */
     const rl_time *round_trip; /* per node, smoothed; 0: unknown */
+    size_t leases; /* at most so many the client had when a node last came back */
 };
 
 /* Reports to the caller, in this order. LOST comes first: a holder must learn that it lost
@@ -165,7 +175,8 @@ struct rl_lease {
     rl_node_set missing;    /* known not to store it, by their last reply */
     rl_node_set silent;     /* timed out; only counted: the client removes what replies */
     enum rl_lease_state state : 8;
-    enum rl_cause cause : 8;
+    enum rl_cause cause : 7;
+    bool repair_due : 1; /* a node that lacks it may vote, since the last round began */
     uint8_t spread;      /* how early the watchdog extends, in 1/256; rl_lease_spread() */
     bool timed : 1;      /* the deadline is known; it is unknown for a bare token */
     bool decided : 1;    /* the round is won or lost */
@@ -174,6 +185,7 @@ struct rl_lease {
     bool request_waits : 1;    /* the caller's extension waits for the round to end */
     bool held : 1;             /* it was acquired or adopted, now or earlier */
     bool failed_to_extend : 1; /* LOST: the last extension that was decided had failed */
+    bool repairs : 1; /* the round is for such a node: if it recreates, one more follows */
 };
 
 /* `params`, `ballot` and `fences` must outlive the lease. `ballot` and `fences` have

@@ -58,6 +58,8 @@ void rl_lease_begin_extend(struct rl_lease *lease, const struct rl_view *view,
         report_not_extended(lease, update);
         return;
     }
+    lease->repairs = lease->repair_due || (lease->repairs && !lease->won);
+    lease->repair_due = false;
     rl_lease_begin_vote(lease, view, RL_CMD_EXTEND, update);
     /* A bare token recreates no key. A shorter TTL takes effect at once, whether the round
        is won or lost (safety.md, rule 5). */
@@ -94,6 +96,43 @@ void rl_lease_note_late(struct rl_lease *lease, const struct rl_lease_event *eve
 }
 
 /*
+ * The watchdog extends soon, the leases of a client one after the other. The spread of the
+ * watchdog makes a lease earlier that is later here. Otherwise the leases would all be
+ * extended at one time after that (safety.md, rule 7).
+ */
+static void extend_soon(struct rl_lease *lease, const struct rl_view *view,
+                        struct rl_update *update)
+{
+    rl_time within =
+        rl_clamp(lease->ttl / RL_RETRY_SHARE, RL_REPAIR_EACH * (rl_time)view->leases,
+                 lease->ttl / RL_REPAIR_SHARE);
+    rl_time at = rl_time_add_sat(view->now, within * (UINT8_MAX - lease->spread) / 256);
+    lease->next_round = rl_min(lease->next_round, at);
+    update->changed = true;
+}
+
+/* The node may vote now (safety.md, rule 7). */
+void rl_lease_repair(struct rl_lease *lease, const struct rl_view *view, unsigned node,
+                     struct rl_update *update)
+{
+    if (!(view->ready & rl_bit(node) & ~lease->holding))
+        return;
+    lease->repair_due = true;
+    extend_soon(lease, view, update);
+}
+
+/* The round is won. A key that it recreated is no vote before the next one (safety.md,
+   rules 5 and 7). */
+static void extend_round_won(struct rl_lease *lease, const struct rl_view *view,
+                             struct rl_update *update)
+{
+    lease->holding = lease->round.granted;
+    if (lease->repair_due ||
+        (lease->repairs && rl_lease_count_votes(lease, RL_VOTE_RECREATED) > 0))
+        extend_soon(lease, view, update);
+}
+
+/*
  * A recreated key never counts in the round that recreated it. A late reply may still win a
  * round that was lost, if the old deadline has not passed (safety.md, rule 5).
  */
@@ -105,7 +144,7 @@ void rl_lease_decide_extend(struct rl_lease *lease, const struct rl_view *view,
         return;
     }
     if (lease->won) {
-        lease->holding = lease->round.granted;
+        extend_round_won(lease, view, update);
         return;
     }
     enum rl_round_state result = rl_round_evaluate(&lease->round, lease->params->q);
@@ -120,11 +159,11 @@ void rl_lease_decide_extend(struct rl_lease *lease, const struct rl_view *view,
         report_not_extended(lease, update);
         break;
     case RL_ROUND_WON:
-        lease->holding = lease->round.granted;
         lease->decided = lease->won = lease->timed = true;
         lease->valid = rl_lease_valid_until(lease, lease->round.start);
         lease->cause = RL_CAUSE_NONE;
         lease->next_round = rl_lease_extend_at(lease, lease->round.start);
+        extend_round_won(lease, view, update);
         update->reports |= lease->by_request ? RL_REPORT_EXTENDED : RL_REPORT_RENEWED;
         lease->by_request = false;
         break;

@@ -47,6 +47,8 @@ bool rl_lease_quorum_is_gone(const struct rl_lease *lease);
 void rl_lease_lose_quorum(struct rl_lease *lease, struct rl_update *update);
 void rl_lease_note_late(struct rl_lease *lease, const struct rl_lease_event *event,
                         struct rl_update *update);
+void rl_lease_repair(struct rl_lease *lease, const struct rl_view *view, unsigned node,
+                     struct rl_update *update);
 void rl_lease_decide_extend(struct rl_lease *lease, const struct rl_view *view,
                             struct rl_update *update);
 void rl_lease_disown(struct rl_lease *lease, struct rl_update *update);

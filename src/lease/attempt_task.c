@@ -135,7 +135,9 @@ void rl_attempt_expire(struct rl_task *task)
 void rl_attempt_event(struct rl_task *task, enum rl_task_event event, unsigned node)
 {
     struct rl_attempt *attempt = attempt_of(task);
-    bool ready = event == RL_TASK_READY && attempt->lease.state == RL_LEASE_CLEANUP;
+    const struct rl_lease *lease = &attempt->lease;
+    bool lacks = lease->state == RL_LEASE_HELD && !(lease->holding & rl_bit(node));
+    bool ready = event == RL_TASK_READY && (lacks || lease->state == RL_LEASE_CLEANUP);
     bool forgot = event == RL_TASK_RESTARTED &&
                   !(attempt->config->kind->is_fenced &&
                     rl_members_keeps_data(&rl_client_of(task)->members, node));

@@ -45,6 +45,16 @@ struct extension {
     bool is_unsure;    /* a command of it was sent twice */
 };
 
+/* The repairs of a held lease, where nodes that lack it may vote again. */
+struct repair {
+    int64_t due[NODES_MAX]; /* it is extended there before; true time; 0: it need not be */
+    rl_node_set first;      /* the latest round is the one that was due there ... */
+    rl_node_set again;      /* ... and stored the token again: what is due is the next */
+    uint64_t iteration;     /* of its process, in which that round began ... */
+    int64_t began;          /* ... true time; 0: none has */
+    unsigned credit;        /* for how many rounds there is a reason */
+};
+
 struct command;
 struct user;
 
@@ -89,6 +99,7 @@ struct claim {
     unsigned taken[NODES_MAX];    /* the resource that has it */
     unsigned acquires[NODES_MAX]; /* that were executed */
     struct extension extension;
+    struct repair repair;
     uint64_t resent_in; /* the iteration in which an extension was sent again; 0: never */
     rl_node_set to_resend;        /* did not know the script of a command ... */
     int64_t resend_of[NODES_MAX]; /* ... that was sent then; true time */

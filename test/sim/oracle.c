@@ -221,6 +221,7 @@ void oracle_adopted(struct user *user, struct claim *claim, bool known)
     claim->missing = claim->surely_missing = 0;
     claim->gone_in = 0;
     claim->extension = (struct extension){0};
+    claim->repair = (struct repair){0};
     claim->asked_last = client->process.iterations + 1; /* the rest is its former lease's */
     claim->asked = rl_all(world.plan.n);
     if (known)
@@ -306,6 +307,7 @@ void oracle_iterated(struct client *client)
     judge_deadlines();
     if (client->handle) {
         oracle_extensions_iterated(client);
+        oracle_repairs_iterated(client);
         oracle_counts_iterated(client);
         oracle_resent_iterated(client);
         oracle_note_suspects(client);

@@ -6,8 +6,7 @@
 #define SLACK      (10 * VIRTUAL_MS)
 #define SLOW_CLOCK 8 /* a client takes at most this part longer */
 
-/* Rounds can be told apart by their iterations, and every end of a lease is known. */
-static bool is_judged(const struct claim *claim)
+bool oracle_watches(const struct claim *claim)
 {
     const struct user *user = claim->user;
     return user && user->claim == claim && user->is_held && user->is_known &&
@@ -29,7 +28,7 @@ static void begin(const struct command *command, struct claim *claim)
     int64_t due = extension->due < process->resumed + SLACK ? process->resumed + SLACK
                                                             : extension->due;
     bool is_sent = extension->failures == process->failed_allocations;
-    if (extension->due > 0 && is_judged(claim) && is_sent && events_now() > due)
+    if (extension->due > 0 && oracle_watches(claim) && is_sent && events_now() > due)
         oracle_accuse(INVARIANT_LIVENESS,
                       "%.8s of client %u is extended again %lld ms later than it should",
                       claim->token, command->client + 1,

@@ -262,8 +262,10 @@ void oracle_heard(const struct command *command, bool of_subscriber)
         hear_release(client, command, claim);
     if (command->ask == ASK_RAISE && command->truth == TRUTH_GRANTED)
         claim->vote[command->node].fence = command->fence;
-    if (command->ask == ASK_EXTEND)
+    if (command->ask == ASK_EXTEND) {
+        oracle_hear_repair(command, claim);
         oracle_hear_extension(command, claim);
+    }
     if (command->is_no_script)
         oracle_note_unknown(command, claim);
     hear_holder(command, claim);

@@ -142,6 +142,16 @@ void oracle_say_extension(const struct command *command, struct claim *claim);
 void oracle_hear_extension(const struct command *command, struct claim *claim);
 void oracle_extensions_iterated(const struct client *client);
 
+/* The watchdog extends it; its rounds can be told apart, and every end is known. */
+bool oracle_watches(const struct claim *claim);
+
+/* --- oracle_repairs.c --- */
+
+void oracle_note_voting(struct client *client);
+void oracle_say_repair(const struct command *command, struct claim *claim);
+void oracle_hear_repair(const struct command *command, struct claim *claim);
+void oracle_repairs_iterated(struct client *client);
+
 void oracle_holders_begin(void);
 void oracle_seats_begin(void);
 

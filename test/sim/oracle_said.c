@@ -185,8 +185,10 @@ void oracle_said(struct command *command)
     oracle_judge_again(command, claim);
     if (command->is_locking)
         judge_asking(command, claim);
-    if (command->ask == ASK_EXTEND)
+    if (command->ask == ASK_EXTEND) {
+        oracle_say_repair(command, claim);
         oracle_say_extension(command, claim);
+    }
     if (command->ask == ASK_ACQUIRE)
         say_acquire(command, claim);
     if (command->ask == ASK_RELEASE)
