@@ -99,7 +99,8 @@ void oracle_repairs_iterated(struct client *client)
         struct claim *claim = claim_watched(&client->user[i]);
         for (unsigned node = 0; claim && node < world.plan.n; node++) {
             int64_t *due = &claim->repair.due[node];
-            if (*due == 0 || !(client->voting & rl_bit(node)) || claim->extension.is_unsure ||
+            if (*due == 0 || !(client->voting & rl_bit(node)) ||
+                claim->extension.is_unsure ||
                 client->process.failed_allocations != client->failures)
                 *due = 0;
             else if (!can)

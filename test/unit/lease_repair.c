@@ -92,7 +92,8 @@ Test(repair, is_not_for_a_node_that_has_the_lease_or_may_not_vote)
     hold_without(&lease_fixture, 3, 0x4);
     ready(&lease_fixture, 0);
     expect_none(&lease_fixture);
-    fixture_step(&lease_fixture, (struct rl_lease_event){.type = RL_EVENT_READY, .node = 2});
+    fixture_step(&lease_fixture,
+                 (struct rl_lease_event){.type = RL_EVENT_READY, .node = 2});
     expect_none(&lease_fixture);
 }
 

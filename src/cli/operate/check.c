@@ -1,18 +1,25 @@
 /* redlock check: checks whether the nodes are fit to hold locks. */
-#include "cli.h"
+#include "repaired.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 const struct cli_help cli_check_help = {
     "Usage: redlock check [--strict] [--fence] [--acl [--redisson] [--list]]\n"
+    "       redlock check --until-repaired [-w WAIT]\n"
     "Check whether the nodes are fit to hold locks. Print each finding, what to do about\n"
     "it, and the nodes that have it. Write no key and change no lock.\n\n"
     "      --strict              treat each warning as a defect; a note stays a note\n"
     "      --fence               the nodes are to hold fenced locks\n"
     "      --acl                 contact no node: print the smallest ACL rule of a client\n"
     "      --redisson            with --acl: and for locks in Redisson's layout\n"
-    "      --list                with --acl: and for redlock list\n\n"
+    "      --list                with --acl: and for redlock list\n"
+    "      --until-repaired      wait until each lock is on all nodes again: then the "
+    "next\n"
+    "                            node may be restarted\n"
+    "  -w, --wait WAIT           with --until-repaired: at most so long; default: no "
+    "limit\n"
+    "\n"
     "Example:\n"
     "  redlock check --json | jq -r '.nodes[] | .uri + \" \" + .findings[].code'\n",
     "\n"
@@ -20,7 +27,8 @@ const struct cli_help cli_check_help = {
     "or another event can break them. A note: the user may not read a setting.\n\n"
     "Exit codes: 0 all nodes are fit, and nothing was found; 1 a quorum of nodes is\n"
     "fit, but something was found; 2 fewer nodes than a quorum are fit; 3 no node was\n"
-    "queried, for lack of memory or file descriptors.\n",
+    "queried, for lack of memory or file descriptors. --until-repaired: 0 repaired; 75\n"
+    "the wait ran out; 77 the user lacks a right.\n",
 };
 
 #define CLI_NOT_TRIED 3
@@ -247,18 +255,31 @@ static int print_acl(const struct cli *cli, bool redisson, bool lists)
 int cli_check(struct cli *cli, int argc, char **argv)
 {
     bool strict = false, fence = false, acl = false, redisson = false, lists = false;
+    bool until_repaired = false;
+    int64_t wait_ms = CLI_UNSAID;
     const struct cli_option own[] = {
-        {"strict", 0, CLI_FLAG, &strict}, {"fence", 0, CLI_FLAG, &fence},
-        {"acl", 0, CLI_FLAG, &acl},       {"redisson", 0, CLI_FLAG, &redisson},
-        {"list", 0, CLI_FLAG, &lists},    {NULL, 0, CLI_FLAG, NULL},
+        {"strict", 0, CLI_FLAG, &strict},
+        {"fence", 0, CLI_FLAG, &fence},
+        {"acl", 0, CLI_FLAG, &acl},
+        {"redisson", 0, CLI_FLAG, &redisson},
+        {"list", 0, CLI_FLAG, &lists},
+        {"until-repaired", 0, CLI_FLAG, &until_repaired},
+        {"wait", 'w', CLI_DURATION, &wait_ms},
+        {NULL, 0, CLI_FLAG, NULL},
     };
     cli->own_failure = CLI_NOT_TRIED;
     cli_parse(cli, argc, argv, own);
     if ((redisson || lists) && !acl)
         cli_fail(CLI_USAGE, "check: --redisson and --list require --acl");
+    if (until_repaired && (strict || fence || acl))
+        cli_fail(CLI_USAGE, "check: --until-repaired takes no option but --wait");
+    if (wait_ms != CLI_UNSAID && !until_repaired)
+        cli_fail(CLI_USAGE, "check: --wait requires --until-repaired");
     cli_connect(cli);
     unsigned how = (strict ? REDLOCK_CHECK_STRICT : 0) | (fence ? REDLOCK_CHECK_FENCED : 0);
-    int exit_code = acl ? print_acl(cli, redisson, lists) : ask_nodes(cli, how);
+    int exit_code = acl              ? print_acl(cli, redisson, lists)
+                    : until_repaired ? repaired_wait(cli, wait_ms)
+                                     : ask_nodes(cli, how);
     cli_disconnect(cli);
     return exit_code;
 }
