@@ -104,7 +104,9 @@ RL_RARE static void change_link(struct rl_node *node, struct rl_link_event event
         nodes->handler->disconnected(nodes->arg, node->index);
     if (action != RL_LINK_NOTHING)
         act(node, action);
-    rl_task_schedule(&node->task, rl_link_next(&node->link));
+    node->woke |= before.state == RL_LINK_SUSPECT && rl_link_is_awake(&node->link) &&
+                  node->link.seen_restart > 0;
+    rl_task_schedule(&node->task, node->woke ? event.now : rl_link_next(&node->link));
 }
 
 static void step_link(struct rl_node *node, struct rl_link_event event)
@@ -141,6 +143,9 @@ static void tick_node(struct rl_task *task)
     step_link(node, (struct rl_link_event){.type = RL_LINK_TICK});
     if (was_quarantined && rl_link_is_ready(&node->link))
         rl_nodes_report_ready(node->nodes, node->index);
+    else if (node->woke)
+        rl_loop_broadcast(node->task.loop, RL_TASK_AWAKE, node->index);
+    node->woke = false;
     if (node->link.state == RL_LINK_DOWN)
         note_tried(node);
     else

@@ -33,6 +33,7 @@ struct rl_node {
     enum rl_link_state recorded_state;
     enum rl_fault recorded_fault;
     enum rl_fault logged_fault; /* why it cannot be reached; NONE: it was since */
+    bool woke;                  /* its next tick reports RL_TASK_AWAKE */
     redlock_node_stats stats;   /* its counters; the rest: stats.c */
     struct rl_connection connection;
     struct rl_uri uri;

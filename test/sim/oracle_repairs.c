@@ -55,7 +55,16 @@ static struct claim *claim_watched(struct user *user)
     return claim && claim->user == user && oracle_watches(claim) ? claim : NULL;
 }
 
-/* These nodes may vote again. Those that were only suspect have forgotten nothing. */
+/* A node that was only slow has kept its keys, unless it has restarted and lacks this. */
+static bool is_due(const struct client *client, const struct claim *claim, unsigned node,
+                   bool was_suspect)
+{
+    bool restarted = client->node[node].quarantined_until > 0;
+    return lacks(claim, node) && claim->repair.due[node] == 0 &&
+           (!was_suspect || (restarted && claim->missing & rl_bit(node)));
+}
+
+/* These nodes may vote again. */
 static void begin_repairs(struct client *client, rl_node_set nodes, rl_node_set suspect)
 {
     for (unsigned i = 0; i < client->users; i++) {
@@ -63,8 +72,7 @@ static void begin_repairs(struct client *client, rl_node_set nodes, rl_node_set 
         for (rl_node_set rest = nodes; claim && rest; rest &= rest - 1) {
             unsigned node = rl_first(rest);
             claim->repair.credit += ROUNDS;
-            if (!(suspect & rl_bit(node)) && lacks(claim, node) &&
-                claim->repair.due[node] == 0)
+            if (is_due(client, claim, node, suspect & rl_bit(node)))
                 claim->repair.due[node] = events_now() + delay_of(claim);
         }
     }

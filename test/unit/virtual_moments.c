@@ -223,6 +223,58 @@ Test(virtual_moments, an_extension_of_a_fenced_lock_recreates_a_key_after_any_ti
     cr_assert_not_null(key_on(4, "job"));
 }
 
+/* --- repairs --- */
+
+static redlock_lease *other_lease;
+
+static void acquire_other(void *arg)
+{
+    struct user *mine = arg;
+    cr_assert_eq(redlock_acquire(mine->client, "other", 5, &mine->options, on_result, mine,
+                                 &other_lease),
+                 REDLOCK_OK);
+}
+
+static void free_other(void *arg)
+{
+    (void)arg;
+    redlock_lease_free(other_lease);
+}
+
+/* The client sees that it votes again. */
+static void wait_for_vote(void)
+{
+    do {
+        run_for(VIRTUAL_MS);
+        process_call(&user[0].process, explain, &user[0]);
+    } while (verdict != REDLOCK_VERDICT_READY);
+}
+
+/*
+ * The first lease is repaired after 0.6 s, and the node is slow to reply to that. So it is
+ * not asked when the second one is extended, after 1.1 s.
+ */
+Test(virtual_moments, a_node_that_is_slow_while_it_is_repaired_is_repaired_later)
+{
+    cr_assert_eq(user_told(&user[0], user_acquire), REDLOCK_OK);
+    cr_assert_eq(user_told(&user[0], acquire_other), REDLOCK_OK);
+    run_for(VIRTUAL_S);
+    keyspace_delete(&node[0].redis->keyspace, key_on(0, "job"));
+    keyspace_delete(&node[0].redis->keyspace, key_on(0, "other"));
+    node_restart(&node[0]);
+    run_for(VIRTUAL_S);
+    wait_for_vote();
+    block_replies(0, VIRTUAL_S);
+    run_for(VIRTUAL_S * 12 / 10);
+    cr_assert_not_null(key_on(0, "job"));
+    cr_assert_null(key_on(0, "other"));
+    process_call(&user[0].process, explain, &user[0]);
+    cr_assert_eq(verdict, REDLOCK_VERDICT_SUSPECT);
+    run_for(2 * VIRTUAL_S);
+    cr_assert_not_null(key_on(0, "other"));
+    process_call(&user[0].process, free_other, NULL);
+}
+
 /* --- clocks --- */
 
 static redlock_verdict member;

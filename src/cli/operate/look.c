@@ -109,8 +109,8 @@ static void add_token(struct look *look, const redlock_listed *listed)
 static void add_readers(struct look *look, const redlock_listed *listed)
 {
     const redlock_inspection *found = listed->inspection;
-    look->shared = grown(look->shared, look->shared_count, &look->shared_room,
-                         sizeof(*look->shared));
+    look->shared =
+        grown(look->shared, look->shared_count, &look->shared_room, sizeof(*look->shared));
     struct shared_key *key = &look->shared[look->shared_count++];
     memcpy(key->name, listed->key, listed->key_len);
     key->len = listed->key_len;

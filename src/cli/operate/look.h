@@ -7,7 +7,8 @@
 /* A token that a quorum stores, with its key. */
 struct stored {
     uint64_t id;
-    uint32_t lacking; /* the nodes that do not store it; LACKING_SOME: it is not known which */
+    uint32_t
+        lacking; /* the nodes that do not store it; LACKING_SOME: it is not known which */
 };
 
 #define LACKING_SOME UINT32_MAX
@@ -32,7 +33,8 @@ struct look {
 
 /*
  * Makes the command's client anew, so that it shows the present state of each node's marker
- * afterwards. Reuses the memory of an earlier look. The look must live as long as the client.
+ * afterwards. Reuses the memory of an earlier look. The look must live as long as the
+ * client.
  */
 void look_take(struct look *look, struct cli *cli);
 void look_free(struct look *look);

@@ -1,7 +1,7 @@
 /*
- * A node that restarted stores a lock again at an extension of its holder, and counts at the
- * next one. So each token that a quorum stores must be on all nodes at two looks, which are
- * so far apart that the second extension lies between them (safety.md, rule 7).
+ * A node that restarted stores a lock again at an extension of its holder, and counts at
+ * the next one. So each token that a quorum stores must be on all nodes at two looks, which
+ * are so far apart that the second extension lies between them (safety.md, rule 7).
  */
 #include "repaired.h"
 
@@ -25,8 +25,8 @@ struct repaired {
     struct look base, last;
     redlock_node nodes[REDLOCK_NODES_MAX]; /* at the last look */
     size_t nodes_count;
-    size_t locks, missing;             /* missing: on some node, at one of the looks */
-    size_t lacks[REDLOCK_NODES_MAX];   /* how many of these each node lacks */
+    size_t locks, missing;           /* missing: on some node, at one of the looks */
+    size_t lacks[REDLOCK_NODES_MAX]; /* how many of these each node lacks */
     struct cli_timer pause, limit;
     bool woken; /* the pause is over */
     bool ends, is_late;
@@ -44,8 +44,8 @@ static void look(struct repaired *repaired)
 {
     repaired->nodes_count = 0; /* their texts end with the client */
     look_take(&repaired->last, repaired->cli);
-    repaired->nodes_count = redlock_client_members(repaired->cli->client, repaired->nodes,
-                                                   REDLOCK_NODES_MAX);
+    repaired->nodes_count =
+        redlock_client_members(repaired->cli->client, repaired->nodes, REDLOCK_NODES_MAX);
     repaired->last.is_whole = repaired->last.code == REDLOCK_OK;
     for (size_t i = 0; i < repaired->nodes_count; i++)
         repaired->last.is_whole &= is_fit(&repaired->nodes[i]);
@@ -79,7 +79,8 @@ static int64_t looks_apart_us(const struct look *base)
 static bool is_repaired(struct repaired *repaired)
 {
     struct look *base = &repaired->base, *last = &repaired->last;
-    bool is_whole = base->ended > 0 && base->is_whole && last->is_whole && repaired->missing == 0;
+    bool is_whole =
+        base->ended > 0 && base->is_whole && last->is_whole && repaired->missing == 0;
     if (is_whole)
         return last->began >= base->ended + looks_apart_us(base);
     struct look old = *base;
@@ -88,8 +89,8 @@ static bool is_repaired(struct repaired *repaired)
     return false;
 }
 
-/* A lock that is being acquired or released may be on some nodes for a moment: an early look
-   shows whether it stays so. */
+/* A lock that is being acquired or released may be on some nodes for a moment: an early
+   look shows whether it stays so. */
 static int64_t next_look(const struct repaired *repaired)
 {
     const struct look *base = &repaired->base;
@@ -159,22 +160,19 @@ static bool repaired_print_json(const struct repaired *repaired, bool is_repaire
         json_array_append_new(
             nodes, json_pack("{s:o, s:I, s:o}", "uri", cli_json_text(node->uri), "lacks",
                              (json_int_t)repaired->lacks[i], "fault",
-                             is_fit(node)
-                                 ? json_null()
-                                 : json_string(redlock_fault_name(node->fault))));
+                             is_fit(node) ? json_null()
+                                          : json_string(redlock_fault_name(node->fault))));
     }
-    return cli_print_json(
-        repaired->cli,
-        json_pack("{s:b, s:I, s:I, s:o}", "repaired", is_repaired, "locks",
-                  (json_int_t)repaired->locks, "missing",
-                  (json_int_t)repaired->missing, "nodes", nodes));
+    return cli_print_json(repaired->cli,
+                          json_pack("{s:b, s:I, s:I, s:o}", "repaired", is_repaired,
+                                    "locks", (json_int_t)repaired->locks, "missing",
+                                    (json_int_t)repaired->missing, "nodes", nodes));
 }
 
 static bool print_text(const struct repaired *repaired, bool is_repaired)
 {
     if (is_repaired && !repaired->cli->quiet)
-        printf("%zu locks are on all %zu nodes\n", repaired->locks,
-               repaired->nodes_count);
+        printf("%zu locks are on all %zu nodes\n", repaired->locks, repaired->nodes_count);
     return cli_flush();
 }
 
@@ -184,9 +182,9 @@ static void report_failure(const struct repaired *repaired, int signal)
     write_state(repaired, cli_text_begin(&text));
     char *line = cli_text_end(&text);
     cli_say(repaired->cli, "check: %s: %s",
-            signal                  ? strsignal(signal)
-            : repaired->is_late     ? "the wait ran out"
-                                    : redlock_code_text(repaired->last.code),
+            signal              ? strsignal(signal)
+            : repaired->is_late ? "the wait ran out"
+                                : redlock_code_text(repaired->last.code),
             line);
     free(line);
 }

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""The rolling restart of docs/production.md, under holders of every kind."""
+import importlib.util
+import os
+import pathlib
+import re
+import sys
+import threading
+
+import lab
+from fencing import found
+from lab import case, check, equal
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/production.md"
+TTL = "5s"
+PLAIN = {  # each a redlock run or elect; its name is its key
+    "plain": ["run"],
+    "other": ["run"],
+    "slot": ["run", "--slots", "2"],
+    "reader": ["run", "--shared"],
+    "set": ["run", "--and", "set-2", "--and", "set-3"],
+    "redisson": ["run", "--redisson"],
+}
+FENCED = {
+    "fenced": ["run", "--fence"],
+    "leader": ["elect"],
+    "slot": ["run", "--fence", "--slots", "2"],
+    "reader": ["run", "--fence", "--shared"],
+    "set": ["run", "--fence", "--and", "set-2"],
+}
+
+
+def procedure():
+    """The lines of the page's script."""
+    blocks = re.findall(r"(?:^    .*\n)+", lab.read(PAGE), re.MULTILINE)
+    [block] = [block for block in blocks if "--until-repaired" in block]
+    return "".join(line[4:] for line in block.splitlines(True))
+
+
+class Hosts:
+    """`ssh redis-N ...` of the script restarts the server N, which has no memory then."""
+
+    def __init__(self, quorum):
+        self.quorum = quorum
+        self.home = os.path.dirname(lab.temporary("hosts"))
+        self.asked, self.done = (os.path.join(self.home, name) for name in ("asked", "done"))
+        os.mkfifo(self.asked)
+        os.mkfifo(self.done)
+        lab.write(os.path.join(self.home, "ssh"),
+                  f'#!/bin/sh\necho "$*" > {self.asked}\nread -r done < {self.done}\n', 0o700)
+        os.symlink(lab.program, os.path.join(self.home, "redlock"))
+        self.restarts = []
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self):
+        while True:
+            words = lab.read(self.asked).split()
+            match = re.fullmatch(r"redis-(\d+)", words[0]) if words else None
+            if not match:
+                return
+            server = self.quorum[int(match[1]) - 1]
+            server.kill()
+            server.start()
+            self.restarts.append(int(match[1]))
+            lab.write(self.done, "done\n")
+
+    def end(self):
+        lab.write(self.asked, "\n")
+        self.thread.join()
+
+
+class Holder:
+    """A process that writes signs of life while it holds the lock of this name."""
+
+    def __init__(self, name, words, env):
+        self.name = name
+        self.path = lab.temporary(name)
+        self.process = self.begin(words, env)
+
+    def begin(self, words, env):
+        return lab.start(*words, "-t", TTL, self.name, "--", *lab.beat(self.path), env=env)
+
+    def end(self):
+        """It has held the lock all the time: it did not end, and no second one began."""
+        check(self.process.poll() is None, f"{self.name} has lost its lock")
+        equal(len(lab.beats(self.path)), 1, f"signs of life of {self.name}")
+        self.process.kill()
+        self.process.communicate()
+
+
+class Thread(Holder):
+    """A thread, by the bindings for Python."""
+
+    SCRIPT = """
+import os, sys, time
+import redlock_quorum
+with redlock_quorum.Client().lock(sys.argv[1], ttl=5) as hold:
+    while True:
+        hold.check()
+        with open(sys.argv[2], "a") as file:
+            print(os.getpid(), time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000, file=file)
+        time.sleep(0.05)
+"""
+
+    def begin(self, words, env):
+        library = pathlib.Path(lab.program).parents[1] / "libredlock.so.1"
+        env = {**env, "PYTHONPATH": str(ROOT / "python"), "REDLOCK_LIBRARY": str(library)}
+        return lab.spawn([sys.executable, "-B", "-c", self.SCRIPT, self.name, self.path],
+                         env=lab.environment(env), stdin=lab.subprocess.DEVNULL,
+                         stdout=lab.subprocess.PIPE, stderr=lab.subprocess.PIPE)
+
+
+def settings(quorum):
+    path = lab.write(lab.temporary("redlock.conf"),
+                     f"nodes = {quorum.nodes}\ntimeout = {lab.PATIENCE}\nmax-ttl = {TTL}\n")
+    return {"REDLOCK_CONFIG": path}
+
+
+def restart_all(quorum, holders):
+    """Plays the page's procedure under these holders."""
+    for holder in holders:
+        lab.wait_for_beats(holder.path)
+    hosts = Hosts(quorum)
+    path = f"{hosts.home}:{os.environ['PATH']}"
+    env = lab.environment({**settings(quorum), "PATH": path})
+    done = lab.finish(lab.spawn(["sh", "-c", procedure()], env=env,
+                                stdin=lab.subprocess.DEVNULL, stdout=lab.subprocess.PIPE,
+                                stderr=lab.subprocess.PIPE), seconds=lab.CASE_SECONDS)
+    hosts.end()
+    for holder in holders:
+        holder.end()
+    done.expect(0)
+    equal(hosts.restarts, [1, 2, 3], "restarts")
+
+
+@case("holders of plain locks keep them over a rolling restart of nodes without memory")
+def _(quorum):
+    env = settings(quorum)
+    holders = [Holder(name, words, env) for name, words in PLAIN.items()]
+    if importlib.util.find_spec("cffi"):
+        holders.append(Thread("thread", [], env))
+    restart_all(quorum, holders)
+
+
+@case("so do holders of fenced locks, and a leader")
+def _(quorum):
+    found(quorum, "--max-ttl", TTL)
+    restart_all(quorum, [Holder(name, words, settings(quorum))
+                         for name, words in FENCED.items()])
+
+
+lab.main(servers=3)
