@@ -304,6 +304,7 @@ static redlock_node_stats node_at(const redlock_stats *stats, size_t i)
 static void put_nodes(struct rl_samples *text, const redlock_stats *stats)
 {
     static const char round_trip[] = "redlock_node_round_trip_seconds";
+    static const char queue[] = "redlock_node_queue";
     for (size_t i = 0; i < COUNT(node_numbers); i++) {
         put_type(text, &node_numbers[i]);
         for (size_t k = 0; k < stats->count; k++) {
@@ -311,6 +312,12 @@ static void put_nodes(struct rl_samples *text, const redlock_stats *stats)
             begin_part(text, node_numbers[i].name, "", node.uri);
             rl_samples_end(text, value_of(&node_numbers[i], &node));
         }
+    }
+    rl_samples_head(text, queue, "gauge", "Commands without a reply yet.");
+    for (size_t k = 0; k < stats->count; k++) {
+        redlock_node_stats node = node_at(stats, k);
+        begin_part(text, queue, "", node.uri);
+        rl_samples_end(text, node.commands - node.replies - node.unanswered);
     }
     rl_samples_head(text, round_trip, "histogram", "From a command to its reply.");
     for (size_t k = 0; k < stats->count; k++) {

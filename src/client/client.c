@@ -9,6 +9,11 @@
 
 /* --- what the loop calls --- */
 
+static bool has_room(struct rl_loop *loop)
+{
+    return rl_nodes_have_room(&((redlock_client *)loop)->nodes);
+}
+
 static void write_queued(struct rl_loop *loop)
 {
     rl_nodes_write(&((redlock_client *)loop)->nodes);
@@ -30,6 +35,7 @@ static void close_client(struct rl_loop *loop)
 }
 
 static const struct rl_loop_class loop_class = {
+    .has_room = has_room,
     .write = write_queued,
     .ended = rl_drain_recheck,
     .close = close_client,

@@ -176,7 +176,7 @@ static void tick_due(struct rl_loop *loop)
 static void set_timer(struct rl_loop *loop)
 {
     rl_time now = loop->now;
-    rl_time first = loop->soon || loop->wants_end ? now : rl_heap_first(&loop->heap);
+    rl_time first = loop->soon.first || loop->wants_end ? now : rl_heap_first(&loop->heap);
     if (first == RL_NEVER || (loop->armed_for > now && loop->armed_for <= first))
         return;
     rl_time delay = rl_max(first - now, 1), latest = now + delay;
@@ -201,6 +201,9 @@ static void on_end(void *arg)
     rl_loop_enter(loop);
     expire(loop);
     tick_due(loop);
+    if (loop->queued[RL_TASK_ACQUIRING].first) /* each that begins needs a token */
+        loop->token_bits.wanted += RL_TOKEN_BATCH;
+    rl_task_run_queued(loop);
     rl_task_run_soon(loop);
     rl_token_bits_drop(&loop->token_bits);
     loop->class->write(loop);

@@ -19,6 +19,7 @@
 
 /* Calls of the loop to its owner. */
 struct rl_loop_class {
+    bool (*has_room)(struct rl_loop *loop); /* the nodes take more work */
     void (*write)(struct rl_loop *loop); /* an iteration ends: write the queued commands */
     void (*ended)(struct rl_loop *loop); /* after that; may begin new work */
     void (*close)(struct rl_loop *loop); /* the client is freed, and no call is inside */
@@ -47,7 +48,8 @@ struct rl_loop {
     size_t tasks;               /* how many exist; the heap has room for all of them */
     TAILQ_HEAD(, rl_task) list; /* leases, inspections, checks, ... */
     struct rl_task *deferred;   /* dead tasks that wait to be destroyed */
-    struct rl_task *soon, **soon_end; /* tick at the end of this iteration, in this order */
+    struct rl_task_list soon;   /* tick at the end of this iteration, in this order */
+    struct rl_task_list queued[RL_TASK_URGENCIES]; /* tick when there is room */
 
     struct rl_recorder recorder;
     struct rl_events events;

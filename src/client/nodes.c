@@ -9,6 +9,27 @@
 #include "io/system.h"
 #include "link_events.h"
 
+static bool is_full(const struct rl_node *node)
+{
+    size_t trip_ms = (size_t)(node->link.shortest_trip / RL_MS);
+    return node->connection.op_count >= node->nodes->window * (1 + trip_ms);
+}
+
+void rl_node_note_full(const struct rl_node *node)
+{
+    if (is_full(node))
+        node->nodes->full |= rl_bit(node->index);
+}
+
+/* A suspect node gets no more work before it has replied to what it has. */
+static void note_room(const struct rl_node *node)
+{
+    rl_node_set *full = &node->nodes->full;
+    if (*full && (!rl_link_is_open(&node->link) ||
+                  (rl_link_is_awake(&node->link) && !is_full(node))))
+        *full &= ~rl_bit(node->index);
+}
+
 /* Updates the view, from which the leases read the state of this node's link. */
 static void update_view(struct rl_node *node)
 {
@@ -19,6 +40,7 @@ static void update_view(struct rl_node *node)
     *awake = rl_link_is_awake(&node->link) ? *awake | bit : *awake & ~bit;
     view->open = rl_link_is_open(&node->link) ? view->open | bit : view->open & ~bit;
     node->nodes->round_trip[node->index] = node->link.round_trip;
+    note_room(node);
 }
 
 static char *read_password(const char *path)
@@ -286,6 +308,7 @@ static void on_leave(void *arg)
     if (node->took > 0 && rl_link_is_ready(&node->link) && !loop->closing)
         update_link(node, loop->now - node->took);
     node->took = 0;
+    note_room(node);
     rl_loop_leave(loop);
 }
 
@@ -334,6 +357,7 @@ bool rl_nodes_init(struct rl_nodes *nodes, struct rl_loop *loop,
     nodes->handler = handler;
     nodes->arg = arg;
     nodes->resolver.base = loop->base;
+    nodes->window = RL_NODE_WINDOW;
     nodes->view.round_trip = nodes->round_trip;
     nodes->node = calloc(n, sizeof(*nodes->node));
     if (!nodes->node || !rl_startup_init(nodes))

@@ -61,6 +61,8 @@ struct rl_nodes {
     struct rl_view view;
     rl_time round_trip[RL_NODES_MAX];
     rl_node_set awake; /* nodes that reply, including those that their link quarantines */
+    size_t window;     /* RL_NODE_WINDOW; in some runs of the simulator less */
+    rl_node_set full;  /* nodes whose window is full; and until they reply in time */
     rl_node_set unwritten; /* nodes with queued commands that are not yet written */
     struct rl_startup_barrier startup;
 
@@ -84,6 +86,25 @@ void rl_nodes_report_ready(struct rl_nodes *nodes, unsigned node);
 void rl_nodes_stop_reading(struct rl_nodes *nodes);
 void rl_nodes_close(struct rl_nodes *nodes, bool forked); /* as rl_connection_clear() */
 
+/*
+ * The window: if more than N - q nodes have so many commands of this client outstanding,
+ * for each started millisecond of their shortest round trip, further work waits. The node
+ * timeout counts from the moment at which a command is sent: without the window it would
+ * count a node's work on thousands of earlier commands as silence. The window keeps a node
+ * busy while the client reads its replies. A power of two.
+ */
+#define RL_NODE_WINDOW 256
+
+/*
+ * False: more work has to wait. Nodes that are full will have room, or be given up. If too
+ * few nodes are left even with them, waiting is of no use.
+ */
+static inline bool rl_nodes_have_room(const struct rl_nodes *nodes)
+{
+    return !nodes->full || rl_count(nodes->view.ready & ~nodes->full) >= nodes->q ||
+           rl_count(nodes->view.ready | nodes->full) < nodes->q;
+}
+
 /* The time, and the state of the nodes, for a step of a lease. */
 static inline const struct rl_view *rl_nodes_view(struct rl_nodes *nodes)
 {
@@ -105,6 +126,8 @@ static inline const char *rl_node_text(const struct rl_node *node, enum rl_fault
 }
 
 void rl_node_sent(struct rl_node *node); /* its first outstanding command was queued */
+
+RL_RARE void rl_node_note_full(const struct rl_node *node); /* its window may be full */
 
 /* Queues the greeting for this node on one of its connections. False: no memory. */
 bool rl_node_greet(const struct rl_node *node, struct rl_connection *connection);

@@ -81,32 +81,54 @@ void rl_task_schedule(struct rl_task *task, rl_time at)
 }
 
 /* The tick counts as pending, so the task is not destroyed before it. */
-void rl_task_schedule_soon(struct rl_task *task)
+static void append(struct rl_task_list *list, struct rl_task *task)
 {
-    struct rl_loop *loop = task->loop;
     if (task->dead || task->soon)
         return;
     task->soon = true;
     task->pending++;
     task->chain = NULL;
-    *(loop->soon ? loop->soon_end : &loop->soon) = task;
-    loop->soon_end = &task->chain;
-    loop->wants_end = true;
+    *(list->first ? list->end : &list->first) = task;
+    list->end = &task->chain;
+    task->loop->wants_end = true;
+}
+
+void rl_task_schedule_soon(struct rl_task *task)
+{
+    append(&task->loop->soon, task);
+}
+
+void rl_task_queue(struct rl_task *task, enum rl_task_urgency urgency)
+{
+    append(&task->loop->queued[urgency], task);
+}
+
+/* Ticks the first task of a list, which the list no longer contains then. */
+static void tick_first(struct rl_task_list *list)
+{
+    struct rl_task *task = list->first;
+    const struct rl_loop *loop = task->loop;
+    list->first = task->chain;
+    task->soon = false;
+    if (!task->dead)
+        task->class->tick(task);
+    if (!loop->closing) /* else rl_task_close_all() has set `pending` to 0 */
+        rl_task_replied(task);
+}
+
+void rl_task_run_queued(struct rl_loop *loop)
+{
+    for (unsigned urgency = 0; urgency < RL_TASK_URGENCIES; urgency++)
+        while (loop->queued[urgency].first && !loop->closing && loop->class->has_room(loop))
+            tick_first(&loop->queued[urgency]);
 }
 
 void rl_task_run_soon(struct rl_loop *loop)
 {
-    struct rl_task *task = loop->soon;
-    loop->soon = NULL;
-    while (task && !loop->closing) {
-        struct rl_task *next = task->chain;
-        task->soon = false;
-        if (!task->dead)
-            task->class->tick(task);
-        if (!loop->closing) /* else rl_task_close_all() has set `pending` to 0 */
-            rl_task_replied(task);
-        task = next;
-    }
+    struct rl_task_list now = loop->soon;
+    loop->soon.first = NULL;
+    while (now.first && !loop->closing)
+        tick_first(&now);
 }
 
 void rl_task_close_all(struct rl_loop *loop)

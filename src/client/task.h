@@ -48,10 +48,15 @@ struct rl_task {
     const struct rl_task_class *class;
     struct rl_loop *loop; /* NULL once the client is gone */
     TAILQ_ENTRY(rl_task) in_loop;
-    struct rl_task *chain; /* next in the loop's list `soon`, or in `deferred` */
+    struct rl_task *chain; /* next in a list of the loop: soon, queued or deferred */
     unsigned pending;      /* outstanding replies, plus 1 while `soon` is set */
-    bool soon;             /* ticks at the end of this iteration */
+    bool soon;             /* ticks at the end of this iteration, or is queued */
     bool dead;             /* destroyed once `pending` is 0 and no callback runs */
+};
+
+/* FIFO, linked by `chain`. */
+struct rl_task_list {
+    struct rl_task *first, **end; /* `end`: set if there is a first one */
 };
 
 /*
@@ -79,8 +84,22 @@ void rl_task_schedule(struct rl_task *task, rl_time at);
  */
 void rl_task_schedule_soon(struct rl_task *task);
 
+/*
+ * The task ticks at the end of the first iteration in which the nodes have room
+ * (rl_loop_class), in FIFO order among those of the same urgency. Without effect if it is
+ * to tick soon, or is queued.
+ */
+enum rl_task_urgency {
+    RL_TASK_HELD,      /* it works on a held lock: before all acquires */
+    RL_TASK_ACQUIRING, /* it wants a lock */
+    RL_TASK_URGENCIES,
+};
+
+void rl_task_queue(struct rl_task *task, enum rl_task_urgency urgency);
+
 /* --- for the loop --- */
 
+void rl_task_run_queued(struct rl_loop *loop);
 void rl_task_run_soon(struct rl_loop *loop);
 void rl_task_free_deferred(struct rl_loop *loop);
 

@@ -140,8 +140,9 @@ static enum rl_link_action greeted(struct rl_link *link, const struct rl_link_ev
     if (fault != RL_FAULT_NONE)
         return abort_link(link, event, fault);
     link->oldest = RL_NEVER;
+    link->shortest_trip = rl_max(event->now - link->greeted_at, 1);
     if (link->round_trip == 0)
-        link->round_trip = rl_max(event->now - link->greeted_at, 1);
+        link->round_trip = link->shortest_trip;
     admit(link, event->now);
     return RL_LINK_NOTHING;
 }
@@ -150,6 +151,7 @@ static void answered(struct rl_link *link, const struct rl_link_event *event)
 {
     rl_time sample = rl_max(event->now - event->sent, 1);
     link->oldest = event->oldest;
+    link->shortest_trip = rl_min(link->shortest_trip, sample);
     if (link->state == RL_LINK_SUSPECT) {
         if (link->oldest == RL_NEVER || event->now < link->oldest + timeout(link)) {
             /* One long reply may be a node that hung, so the estimate at most doubles. A

@@ -99,7 +99,8 @@ struct rl_link {
     rl_time quarantine_until; /* the node does not vote before */
     rl_time oldest;     /* when the oldest outstanding command was sent; RL_NEVER: none */
     rl_time round_trip; /* smoothed; 0: not measured yet */
-    unsigned failures;  /* since the link was last open for RL_BACKOFF_CAP */
+    rl_time shortest_trip; /* of this connection */
+    unsigned failures;     /* since the link was last open for RL_BACKOFF_CAP */
     /* The node restarted since the link was last open, and may have forgotten locks. The
        client notifies each lease at each greeting, also at a refused one. */
     bool restarted;

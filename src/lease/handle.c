@@ -9,6 +9,16 @@
 #include "client/explain.h"
 #include "telemetry.h"
 
+/* False: it ticks again when the nodes have room. */
+static bool has_room(redlock_lease *lease, enum rl_task_urgency urgency)
+{
+    struct rl_task *task = &lease->first.task;
+    bool room = rl_nodes_have_room(&rl_client_of(task)->nodes);
+    if (!room)
+        rl_task_queue(task, urgency);
+    return room;
+}
+
 /* --- reports to the caller --- */
 
 /* Reports a request, once. The callback may free the lease or the client. */
@@ -190,7 +200,10 @@ void rl_handle_report(struct rl_task *owner, unsigned reports)
     lease->reports = 0;
     if (owner->loop->api > 0) {
         lease->reports = (uint8_t)reports;
-        rl_task_schedule_soon(owner);
+        if (owner->soon) /* perhaps it is queued: that can be long */
+            rl_task_schedule(owner, owner->loop->now);
+        else
+            rl_task_schedule_soon(owner);
     } else {
         report_all(lease, reports);
     }
@@ -262,6 +275,17 @@ static void begin(redlock_lease *lease)
         delay(lease, at == RL_NEVER ? client->loop.now : at);
 }
 
+/* A last attempt begins when the wait time ends, also if it is queued. */
+static bool may_begin(redlock_lease *lease)
+{
+    bool waits = lease->first.config->waits;
+    if ((waits && rl_waiting_is_over(lease)) || has_room(lease, RL_TASK_ACQUIRING))
+        return true;
+    if (waits)
+        rl_task_schedule(&lease->first.task, rl_waiting_end(lease));
+    return false;
+}
+
 void rl_handle_begin_soon(redlock_lease *lease)
 {
     lease->first.task.loop->token_bits.wanted++;
@@ -272,6 +296,8 @@ void rl_handle_begin_soon(redlock_lease *lease)
 
 void rl_handle_extend(redlock_lease *lease)
 {
+    if (!has_room(lease, RL_TASK_HELD))
+        return;
     lease->state = RL_HANDLE_EXTENDING;
     if (is_too_long(lease)) {
         rl_handle_report(&lease->first.task, RL_REPORT_NOT_EXTENDED);
@@ -311,7 +337,7 @@ static void tick(struct rl_task *task)
     } else {
         if (lease->reports) /* reports an earlier loss before the release */
             rl_handle_report(task, 0);
-        if (lease->state == RL_HANDLE_RELEASE_WAITS)
+        if (lease->state == RL_HANDLE_RELEASE_WAITS && has_room(lease, RL_TASK_HELD))
             release(lease);
     }
     if (lease->reports)
@@ -322,16 +348,20 @@ static void tick(struct rl_task *task)
         lease->waiting.began = task->loop->now;
         /* fall through */
     case RL_HANDLE_STARTUP:
-        if (is_started(task))
-            begin(lease);
-        else
+        if (!is_started(task))
             rl_telemetry_asked(lease, RL_RECORD_ACQUIRE, 0);
+        else if (may_begin(lease))
+            begin(lease);
         break;
     case RL_HANDLE_DELAYED:
         if (task->loop->now < lease->waiting.next_attempt)
             rl_task_schedule(task, lease->waiting.next_attempt);
-        else
+        else if (may_begin(lease))
             begin_attempt(lease, RL_HANDLE_TRYING);
+        break;
+    case RL_HANDLE_EXTEND_WAITS:
+        if (is_started(task))
+            rl_handle_extend(lease);
         break;
     default: break;
     }

@@ -18,8 +18,7 @@
 #define INTENT_LIFE     (RECHECK_GAP + RL_SECOND)
 #define INTENT_TIMEOUTS 4
 
-/* When the last attempt begins. */
-static rl_time give_up_at(const redlock_lease *lease)
+rl_time rl_waiting_end(const redlock_lease *lease)
 {
     int64_t ms = lease->first.config->options.wait_ms;
     return ms < 0 ? RL_NEVER : rl_time_add_sat(lease->waiting.began, ms * RL_MS);
@@ -27,7 +26,7 @@ static rl_time give_up_at(const redlock_lease *lease)
 
 bool rl_waiting_is_over(const redlock_lease *lease)
 {
-    return lease->first.task.loop->now >= give_up_at(lease);
+    return lease->first.task.loop->now >= rl_waiting_end(lease);
 }
 
 /* How long this waiter leaves the lock to a waiter that was notified before it. */
@@ -56,7 +55,7 @@ rl_time rl_waiting_policy(redlock_lease *lease)
     unsigned attempt = lease->waiting.attempts > 0 ? lease->waiting.attempts - 1 : 0;
     rl_time at =
         rl_retry_at(&lease->first.config->retry, attempt, rl_loop_random(&client->loop),
-                    client->loop.now, give_up_at(lease));
+                    client->loop.now, rl_waiting_end(lease));
     if (lease->first.config->retry.kind == RL_RETRY_CUSTOM)
         rl_loop_called_back(&client->loop);
     return at;
@@ -180,7 +179,8 @@ rl_time rl_waiting_next_attempt(redlock_lease *lease)
     else if (will_notify && free_in > 0)
         at = now + rl_min(free_in * RL_MS, RECHECK_GAP) +
              rl_uniform(rl_loop_random(lease->first.task.loop), JITTER);
-    return rl_min(rl_min(at, lease->waiting.next_attempt), rl_max(give_up_at(lease), now));
+    return rl_min(rl_min(at, lease->waiting.next_attempt),
+                  rl_max(rl_waiting_end(lease), now));
 }
 
 /* Moves the next attempt to an earlier time. */

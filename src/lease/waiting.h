@@ -46,6 +46,9 @@ void rl_waiting_attempt(redlock_lease *lease);
 /* The time by the caller's retry policy alone. */
 rl_time rl_waiting_policy(redlock_lease *lease);
 
+/* When the last attempt begins; RL_NEVER: the wait has no end. */
+rl_time rl_waiting_end(const redlock_lease *lease);
+
 /* The wait time has ended. */
 bool rl_waiting_is_over(const redlock_lease *lease);
 

@@ -139,12 +139,23 @@ static int64_t now(void *arg)
     return node_now(arg);
 }
 
+/* The reply does not leave before the node has worked on this command and all before it. */
+static void work(struct node *node)
+{
+    int64_t *leaves = &node->reader->connection->down.arrives;
+    int64_t begins = node->busy_until > events_now() ? node->busy_until : events_now();
+    node->busy_until = begins + node->service;
+    *leaves = *leaves > node->busy_until ? *leaves : node->busy_until;
+}
+
 static void executed(void *arg, const struct rl_word *word, size_t words, struct bytes *out,
                      size_t at)
 {
     struct node *node = arg;
     struct node_command command = command_of(node, word, words);
     void *note = node->class->executed ? node->class->executed(&command, out, at) : NULL;
+    if (node->service > 0)
+        work(node);
     write_out(node->reader, note);
     write_messages(node);
 }

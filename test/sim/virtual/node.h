@@ -48,8 +48,10 @@ struct node {
     struct virtual_clock clock; /* ns since 1970 */
     enum node_state state;
     const struct node_class *class; /* NULL: none */
-    struct node_link *link;         /* all connections to it */
-    const struct segment *reading;  /* whose bytes it executes */
+    int64_t service;                /* how long it works on each command; it replies then */
+    int64_t busy_until;
+    struct node_link *link;        /* all connections to it */
+    const struct segment *reading; /* whose bytes it executes */
     struct node_link *reader;
 };
 
