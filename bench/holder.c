@@ -1,11 +1,12 @@
 /*
- * Holds many leases, under watchdogs: holder TTL_MS. The nodes are in REDLOCK_NODES. It
- * prints "ready", and executes the commands on stdin; it replies to each when it is done,
+ * Holds many leases, under watchdogs: holder TTL_MS WAIT_MS. The nodes are in REDLOCK_NODES.
+ * It prints "ready", and executes the commands on stdin; it replies to each when it is done,
  * with one line of JSON:
  *
- *   hold N     acquires until it holds N leases
- *   look       nothing
- *   release    releases them all
+ *   hold N I     tries to acquire until it has N leases, I of them at once
+ *   look         nothing
+ *   extend I     extends them all
+ *   release I    releases them all
  */
 #include <event2/event.h>
 #include <inttypes.h>
@@ -18,24 +19,23 @@
 #include "redlock/redlock.h"
 
 #define LEASES_MAX 1000000
-#define IN_FLIGHT  256
 #define DRAIN_MS   10000
 
 static struct event_base *base;
 static redlock_client *client;
 static redlock_lease_options terms;
 static redlock_lease **lease;
-static unsigned begun, held, wanted; /* begun: by this command */
-static unsigned lost, unconfirmed;
+static unsigned begun, ended, wanted; /* by this command */
+static unsigned leases, lost, failed;
 static unsigned long extended;
 static int64_t began;
 
 static void answer(void)
 {
     printf(
-        "{\"held\": %u, \"lost\": %u, \"unconfirmed\": %u, \"extended\": %lu, "
+        "{\"leases\": %u, \"lost\": %u, \"failed\": %u, \"extended\": %lu, "
         "\"seconds\": %.6f}\n",
-        held, lost, unconfirmed, extended, (double)(lap_now() - began) / 1e9);
+        leases, lost, failed, extended, (double)(lap_now() - began) / 1e9);
     fflush(stdout);
 }
 
@@ -65,27 +65,37 @@ static void on_extended(redlock_lease *which, const redlock_result *result, void
     extended++;
 }
 
-static void acquire_next(void);
+static void (*next)(redlock_lease **which);
 
-static void on_acquired(redlock_lease *which, const redlock_result *result, void *arg)
+/* One of them has ended; another one begins. */
+static bool goes_on(const redlock_result *result)
+{
+    failed += result->code != REDLOCK_OK;
+    ended++;
+    if (begun < wanted)
+        next(&lease[begun++]);
+    return ended < wanted;
+}
+
+static void on_done(redlock_lease *which, const redlock_result *result, void *arg)
 {
     (void)which;
     (void)arg;
-    expect(result->code, "acquire");
-    held++;
-    if (begun < wanted)
-        acquire_next();
-    else if (held == wanted)
+    if (!goes_on(result))
         answer();
 }
 
-static void acquire_next(void)
+static void acquire(redlock_lease **which)
 {
     char key[LAP_KEY + 1];
-    lap_key(begun, key);
-    expect(
-        redlock_acquire(client, key, LAP_KEY, &terms, on_acquired, NULL, &lease[begun++]),
-        "acquire");
+    lap_key((unsigned)(which - lease), key);
+    leases++;
+    expect(redlock_acquire(client, key, LAP_KEY, &terms, on_done, NULL, which), "acquire");
+}
+
+static void extend(redlock_lease **which)
+{
+    expect(redlock_extend(*which, REDLOCK_AUTO, on_done, NULL), "extend");
 }
 
 /* --- releasing --- */
@@ -98,53 +108,54 @@ static void on_drained(redlock_client *which, bool clean, void *arg)
     answer();
 }
 
-static void release_next(void);
-
 static void on_released(redlock_lease *which, const redlock_result *result, void *arg)
 {
     (void)arg;
-    unconfirmed += result->code != REDLOCK_OK;
     redlock_lease_free(which);
-    held--;
-    if (begun < wanted)
-        release_next();
-    else if (held == 0)
+    leases--;
+    if (!goes_on(result))
         expect(redlock_client_drain(client, DRAIN_MS, on_drained, NULL), "drain");
 }
 
-static void release_next(void)
+static void release(redlock_lease **which)
 {
-    expect(redlock_release(lease[begun++], on_released, NULL), "release");
+    expect(redlock_release(*which, on_released, NULL), "release");
 }
 
 /* --- commands --- */
 
-static void begin(unsigned from, unsigned count, void next(void))
+static void begin(unsigned from, unsigned count, unsigned at_once,
+                  void what(redlock_lease **which))
 {
     began = lap_now();
-    begun = from;
+    begun = ended = from;
     wanted = count;
-    for (unsigned i = 0; i < IN_FLIGHT && begun < wanted; i++)
-        next();
+    failed = 0;
+    next = what;
+    for (unsigned i = 0; i < at_once && begun < wanted; i++)
+        next(&lease[begun++]);
 }
 
 static void on_order(evutil_socket_t fd, short what, void *arg)
 {
     char line[64];
-    unsigned count;
+    unsigned count, at_once;
     (void)fd;
     (void)what;
     (void)arg;
     if (!fgets(line, sizeof(line), stdin))
         event_base_loopbreak(base);
-    else if (sscanf(line, "hold %u", &count) == 1 && count > held && count <= LEASES_MAX)
-        begin(held, count, acquire_next);
-    else if (strcmp(line, "release\n") == 0 && held > 0)
-        begin(0, held, release_next);
+    else if (sscanf(line, "hold %u %u", &count, &at_once) == 2 && count > leases &&
+             count <= LEASES_MAX)
+        begin(leases, count, at_once, acquire);
+    else if (sscanf(line, "extend %u", &at_once) == 1 && leases > 0)
+        begin(0, leases, at_once, extend);
+    else if (sscanf(line, "release %u", &at_once) == 1 && leases > 0)
+        begin(0, leases, at_once, release);
     else if (strcmp(line, "look\n") == 0)
         answer();
     else
-        lap_fail("a command is hold N, look or release");
+        lap_fail("a command is hold N I, look, extend I or release I");
 }
 
 /* All of them are allocated at the start: later growth is the library's. */
@@ -172,9 +183,9 @@ int main(int argc, char **argv)
     redlock_options options;
     redlock_options_init(&options);
     redlock_lease_options_init(&terms);
-    if (argc != 2 || sscanf(argv[1], "%" SCNd64, &terms.ttl_ms) != 1)
-        lap_fail("usage: holder TTL_MS");
-    terms.wait_ms = terms.ttl_ms; /* there is no contention, but a busy node may be late */
+    if (argc != 3 || sscanf(argv[1], "%" SCNd64, &terms.ttl_ms) != 1 ||
+        sscanf(argv[2], "%" SCNd64, &terms.wait_ms) != 1)
+        lap_fail("usage: holder TTL_MS WAIT_MS");
     terms.on_lost = on_lost;
     terms.on_extended = on_extended;
     options.label = LAP_LABEL;

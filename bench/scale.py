@@ -24,6 +24,7 @@ import race  # noqa: E402
 from race import lab  # noqa: E402
 
 TTL_MS = 30000
+AT_ONCE = 256
 LOOK_S = 0.5
 GOALS = {"cpu_share": (None, 0.05), "bytes_per_lease": (None, 560), "lost": (None, 0)}
 
@@ -72,14 +73,15 @@ def keys_are(quorum, count):
 
 def one_round(build, leases, seconds):
     with lab.Quorum(5) as quorum:
-        holder = Holder("holder", [build / "bench/holder", TTL_MS], quorum)
+        holder = Holder("holder", [build / "bench/holder", TTL_MS, TTL_MS], quorum)
         at_first = holder.private_bytes()
-        acquired = holder.order(f"hold {leases}")
+        acquired = holder.order(f"hold {leases} {AT_ONCE}")
+        lab.equal(acquired["failed"], 0, "acquires that failed")
         held = holder.private_bytes()
         figures = hold(holder, quorum, seconds)
         lab.wait_for(keys_are(quorum, leases), "every key on every server")
         lost = holder.order("look")["lost"]
-        released = holder.order("release")
+        released = holder.order(f"release {AT_ONCE}")
         lab.wait_for(keys_are(quorum, 0), "no key on any server")
         left = holder.private_bytes()
         holder.close()
@@ -89,7 +91,7 @@ def one_round(build, leases, seconds):
             "bytes_per_lease_acquired": (held - at_first) / leases,
             "bytes_per_lease_at_most": (most - at_first) / leases,
             "bytes_per_lease_left": (left - at_first) / leases,
-            "lost": lost, "unconfirmed": released["unconfirmed"]}
+            "lost": lost, "unconfirmed": released["failed"]}
 
 
 def show(figures, leases):
