@@ -76,9 +76,9 @@ def thread_failures(build, quorum):
     return failed
 
 
-async def gather(module, quorum, wait_s):
+async def gather(module, quorum):
     async with module.AsyncClient(quorum.uris) as client:
-        locks = [client.lock(f"task:{number}", wait=wait_s) for number in range(TASKS)]
+        locks = [client.lock(f"task:{number}") for number in range(TASKS)]
         begun = time.monotonic()
         holds = await asyncio.gather(*(lock.acquire() for lock in locks), return_exceptions=True)
         took = time.monotonic() - begun
@@ -133,7 +133,7 @@ def run(options):
                     kept[name] = laps(holders, count, options.rounds)
                     judge_laps(kept[name], name, figures, goals)
                 figures[f"threads_busy{busy}_failed"] = thread_failures(build, quorum)
-                took, failed = asyncio.run(gather(redlock_quorum, quorum, options.wait / 1000))
+                took, failed = asyncio.run(gather(redlock_quorum, quorum))
                 figures[f"asyncio_busy{busy}_s"] = took
                 figures[f"asyncio_busy{busy}_failed"] = failed
                 goals[f"threads_busy{busy}_failed"] = goals[f"asyncio_busy{busy}_failed"] = None, 0

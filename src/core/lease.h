@@ -182,8 +182,9 @@ struct rl_lease {
     bool decided : 1;    /* the round is won or lost */
     bool won : 1;        /* the extension round is won */
     bool by_request : 1; /* the round is the extension that the caller requested */
-    bool request_waits : 1;    /* the caller's extension waits for the round to end */
-    bool held : 1;             /* it was acquired or adopted, now or earlier */
+    bool request_waits : 1; /* the caller's extension waits for the round to end */
+    bool leaving : 1;       /* its release is requested, and waits: no extension is sent */
+    bool held : 1;          /* it was acquired or adopted, now or earlier */
     bool failed_to_extend : 1; /* LOST: the last extension that was decided had failed */
     bool repairs : 1; /* the round is for such a node: if it recreates, one more follows */
 };

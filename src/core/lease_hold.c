@@ -168,7 +168,7 @@ void rl_lease_decide_extend(struct rl_lease *lease, const struct rl_view *view,
         lease->by_request = false;
         break;
     }
-    if (lease->request_waits)
+    if (lease->request_waits && !lease->leaving)
         rl_lease_begin_extend(lease, view, update);
 }
 
@@ -176,7 +176,7 @@ void rl_lease_decide_extend(struct rl_lease *lease, const struct rl_view *view,
 bool rl_lease_extension_is_due(const struct rl_lease *lease, rl_time now)
 {
     return lease->params->extend_every > 0 && lease->timed && now >= lease->next_round &&
-           lease->valid < lease->hold_until;
+           lease->valid < lease->hold_until && !lease->leaving;
 }
 
 /* A deadline that is not known is not assumed (safety.md, rule 5). */

@@ -339,6 +339,8 @@ static void tick(struct rl_task *task)
             rl_handle_report(task, 0);
         if (lease->state == RL_HANDLE_RELEASE_WAITS && has_room(lease, RL_TASK_HELD))
             release(lease);
+        else if (lease->state == RL_HANDLE_RELEASE_WAITS)
+            rl_handle_core(lease)->leaving = true;
     }
     if (lease->reports)
         rl_handle_report(task, 0);

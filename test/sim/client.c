@@ -146,6 +146,7 @@ static void free_observer(struct client *client)
 
 static void make(void *arg)
 {
+    const struct plan *plan = &world.plan;
     struct client *client = arg;
     char text[NODES_MAX][32];
     const char *uris[NODES_MAX];
@@ -164,6 +165,8 @@ static void make(void *arg)
     if (!expected)
         oracle_accuse(INVARIANT_TOLD, "client %u: %s", client->index + 1,
                       redlock_last_error()->text);
+    if (client->handle && plan->window > 0)
+        client->handle->nodes.window = plan->window;
     observe(client);
 }
 

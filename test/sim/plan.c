@@ -180,6 +180,15 @@ static void draw_network(struct plan *plan)
     plan->notify_faults = draw_once_in(2);
 }
 
+/* Servers work for a while on each command, and few commands fill a client's window. */
+static void draw_queues(struct plan *plan)
+{
+    plan->service = draw_span(10 * VIRTUAL_US, 500 * VIRTUAL_US);
+    plan->window = (size_t)1 << events_random(2);
+    plan->near = 20 * VIRTUAL_US;
+    plan->far = draw_span(plan->near, 400 * VIRTUAL_US);
+}
+
 static void draw_nodes(struct plan *plan)
 {
     static const unsigned others[] = {1, 3, 7};
@@ -291,4 +300,6 @@ void plan_draw(struct plan *plan, uint64_t seed)
     plan->gap = draw_span(plan->slow ? VIRTUAL_S : plan->ttl_min / 16, longest);
     if (plan->kind == KIND_MEMBERS)
         draw_changes(plan);
+    if (!plan->fenced && (seed % 16 == 0 || seed % 16 == 7))
+        draw_queues(plan);
 }

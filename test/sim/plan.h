@@ -104,6 +104,8 @@ struct plan {
     int64_t node_timeout; /* 0: it follows the round trip */
     int64_t near, far;    /* the shortest way to a server, and the longest */
     int64_t gap;          /* between two faults, about */
+    int64_t service;      /* that a server works on a command; 0: none */
+    size_t window;        /* of a client at a node; 0: the library's */
     bool queues;          /* users wait in queues, and are notified */
     bool fenced;          /* the locks are */
     bool elects;          /* they are elections */

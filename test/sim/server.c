@@ -318,6 +318,7 @@ void server_begin(struct server *server, unsigned index)
     server->resumes = (struct event){.happen = on_resume, .arg = server};
     node_begin(&server->node, index + 1);
     node_watch(&server->node, &node_class);
+    server->node.service = world.plan.service;
     server->node.redis->config.denies = denies;
     server->node.redis->config.arg = server;
     server->node.redis->config.has_aof = world.plan.promises & RL_PROMISE_DURABLE;

@@ -181,6 +181,20 @@ Test(watchdog, tries_again_when_too_few_nodes_are_ready)
     cr_assert_eq(lease_fixture.view.now, start + ttl / 3 + ttl / RL_RETRY_SHARE);
 }
 
+Test(watchdog, does_not_extend_a_lease_whose_release_waits_to_be_sent)
+{
+    struct lease_fixture lease_fixture;
+    struct rl_lease_params params = watched();
+    hold(&lease_fixture, &params, 0x1f);
+    lease_fixture.lease.leaving = true;
+    fixture_wait(&lease_fixture, ttl / 2);
+    cr_assert_eq(fixture_event(&lease_fixture, RL_EVENT_TICK).send, 0);
+    fixture_tick(&lease_fixture);
+    cr_assert_eq(lease_fixture.lease.state, RL_LEASE_LOST, "its deadline counts");
+    fixture_event(&lease_fixture, RL_EVENT_RELEASE);
+    cr_assert_eq(lease_fixture.update.send, 0x1f);
+}
+
 /* With a node timeout longer than the TTL one silent node must not stop the watchdog. */
 Test(watchdog, does_not_wait_for_a_silent_node)
 {
