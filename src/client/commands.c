@@ -16,7 +16,7 @@ static bool queue(struct rl_node *node, const struct rl_op *op, struct rl_segmen
         return false;
     if (node->connection.op_count == 1)
         rl_node_sent(node);
-    if ((node->connection.op_count & (node->nodes->window - 1)) == 0)
+    else if ((node->connection.op_count & (node->nodes->window - 1)) == 0)
         rl_node_note_full(node);
     return true;
 }

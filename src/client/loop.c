@@ -201,9 +201,8 @@ static void on_end(void *arg)
     rl_loop_enter(loop);
     expire(loop);
     tick_due(loop);
-    if (loop->queued[RL_TASK_ACQUIRING].first) /* each that begins needs a token */
-        loop->token_bits.wanted += RL_TOKEN_BATCH;
-    rl_task_run_queued(loop);
+    if (loop->queued[RL_TASK_HELD].first || loop->queued[RL_TASK_ACQUIRING].first)
+        rl_task_run_queued(loop);
     rl_task_run_soon(loop);
     rl_token_bits_drop(&loop->token_bits);
     loop->class->write(loop);

@@ -22,12 +22,10 @@ void rl_node_note_full(const struct rl_node *node)
 }
 
 /* A suspect node gets no more work before it has replied to what it has. */
-static void note_room(const struct rl_node *node)
+RL_RARE static void note_room(const struct rl_node *node)
 {
-    rl_node_set *full = &node->nodes->full;
-    if (*full && (!rl_link_is_open(&node->link) ||
-                  (rl_link_is_awake(&node->link) && !is_full(node))))
-        *full &= ~rl_bit(node->index);
+    if (!rl_link_is_open(&node->link) || (rl_link_is_awake(&node->link) && !is_full(node)))
+        node->nodes->full &= ~rl_bit(node->index);
 }
 
 /* Updates the view, from which the leases read the state of this node's link. */
@@ -308,7 +306,8 @@ static void on_leave(void *arg)
     if (node->took > 0 && rl_link_is_ready(&node->link) && !loop->closing)
         update_link(node, loop->now - node->took);
     node->took = 0;
-    note_room(node);
+    if (node->nodes->full)
+        note_room(node);
     rl_loop_leave(loop);
 }
 

@@ -103,12 +103,9 @@ void rl_task_queue(struct rl_task *task, enum rl_task_urgency urgency)
     append(&task->loop->queued[urgency], task);
 }
 
-/* Ticks the first task of a list, which the list no longer contains then. */
-static void tick_first(struct rl_task_list *list)
+/* No list has the task any more. */
+static inline void tick(struct rl_loop *loop, struct rl_task *task)
 {
-    struct rl_task *task = list->first;
-    const struct rl_loop *loop = task->loop;
-    list->first = task->chain;
     task->soon = false;
     if (!task->dead)
         task->class->tick(task);
@@ -116,19 +113,27 @@ static void tick_first(struct rl_task_list *list)
         rl_task_replied(task);
 }
 
-void rl_task_run_queued(struct rl_loop *loop)
+RL_RARE void rl_task_run_queued(struct rl_loop *loop)
 {
+    loop->token_bits.wanted += RL_TOKEN_BATCH; /* each acquire that begins needs a token */
     for (unsigned urgency = 0; urgency < RL_TASK_URGENCIES; urgency++)
-        while (loop->queued[urgency].first && !loop->closing && loop->class->has_room(loop))
-            tick_first(&loop->queued[urgency]);
+        while (loop->queued[urgency].first && !loop->closing &&
+               loop->class->has_room(loop)) {
+            struct rl_task *task = loop->queued[urgency].first;
+            loop->queued[urgency].first = task->chain;
+            tick(loop, task);
+        }
 }
 
 void rl_task_run_soon(struct rl_loop *loop)
 {
-    struct rl_task_list now = loop->soon;
+    struct rl_task *task = loop->soon.first;
     loop->soon.first = NULL;
-    while (now.first && !loop->closing)
-        tick_first(&now);
+    while (task && !loop->closing) {
+        struct rl_task *next = task->chain;
+        tick(loop, task);
+        task = next;
+    }
 }
 
 void rl_task_close_all(struct rl_loop *loop)

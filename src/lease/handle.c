@@ -9,14 +9,10 @@
 #include "client/explain.h"
 #include "telemetry.h"
 
-/* False: it ticks again when the nodes have room. */
-static bool has_room(redlock_lease *lease, enum rl_task_urgency urgency)
+/* Else it waits, and ticks again when there is room. */
+static bool has_room(const redlock_lease *lease)
 {
-    struct rl_task *task = &lease->first.task;
-    bool room = rl_nodes_have_room(&rl_client_of(task)->nodes);
-    if (!room)
-        rl_task_queue(task, urgency);
-    return room;
+    return rl_nodes_have_room(&rl_client_of(&lease->first.task)->nodes);
 }
 
 /* --- reports to the caller --- */
@@ -276,14 +272,20 @@ static void begin(redlock_lease *lease)
 }
 
 /* A last attempt begins when the wait time ends, also if it is queued. */
-static bool may_begin(redlock_lease *lease)
+RL_RARE static bool begins_without_room(redlock_lease *lease)
 {
     bool waits = lease->first.config->waits;
-    if ((waits && rl_waiting_is_over(lease)) || has_room(lease, RL_TASK_ACQUIRING))
+    if (waits && rl_waiting_is_over(lease))
         return true;
+    rl_task_queue(&lease->first.task, RL_TASK_ACQUIRING);
     if (waits)
         rl_task_schedule(&lease->first.task, rl_waiting_end(lease));
     return false;
+}
+
+static bool may_begin(redlock_lease *lease)
+{
+    return has_room(lease) || begins_without_room(lease);
 }
 
 void rl_handle_begin_soon(redlock_lease *lease)
@@ -296,8 +298,10 @@ void rl_handle_begin_soon(redlock_lease *lease)
 
 void rl_handle_extend(redlock_lease *lease)
 {
-    if (!has_room(lease, RL_TASK_HELD))
+    if (!has_room(lease)) {
+        rl_task_queue(&lease->first.task, RL_TASK_HELD);
         return;
+    }
     lease->state = RL_HANDLE_EXTENDING;
     if (is_too_long(lease)) {
         rl_handle_report(&lease->first.task, RL_REPORT_NOT_EXTENDED);
@@ -310,6 +314,12 @@ void rl_handle_extend(redlock_lease *lease)
     const struct rl_lease *core = rl_handle_core(lease);
     if (core && core->state == RL_LEASE_LOST) /* before the extension began */
         rl_handle_report(&lease->first.task, RL_REPORT_NOT_EXTENDED);
+}
+
+RL_RARE static void release_later(redlock_lease *lease)
+{
+    rl_handle_core(lease)->leaving = true;
+    rl_task_queue(&lease->first.task, RL_TASK_HELD);
 }
 
 static void release(redlock_lease *lease)
@@ -337,10 +347,8 @@ static void tick(struct rl_task *task)
     } else {
         if (lease->reports) /* reports an earlier loss before the release */
             rl_handle_report(task, 0);
-        if (lease->state == RL_HANDLE_RELEASE_WAITS && has_room(lease, RL_TASK_HELD))
-            release(lease);
-        else if (lease->state == RL_HANDLE_RELEASE_WAITS)
-            rl_handle_core(lease)->leaving = true;
+        if (lease->state == RL_HANDLE_RELEASE_WAITS)
+            (has_room(lease) ? release : release_later)(lease);
     }
     if (lease->reports)
         rl_handle_report(task, 0);
