@@ -97,6 +97,7 @@ VERBS = {
     "bench tls": [Row("bench tls --rounds 3", figure=r"^(tls_c64_throughput) +([\d.]+)")],
     "bench list": [Row("bench list --locks 5000 --rounds 3 --seconds 0.3",
                        figure=r"^(listed_of_all +[\d.]+)")],
+    "bench burst": [Row("bench burst --rounds 1 --busy 0", figure=r"^(10k_busy0 +hold) +([\d.]+) \(")],
     "bench asyncio": [Row("bench asyncio", figure=r"^(heartbeat_p99 +[\d.]+)")],
     "bench peers": [Row("bench peers --only redsync --rounds 1 --seconds 0.2",
                         figure=r"^(redsync_best) +([\d.]+) \(",
