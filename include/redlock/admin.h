@@ -250,6 +250,7 @@ typedef struct redlock_node_health {
     int64_t generation;    /* of the member index: 1 + how often it was assigned anew */
     int64_t quarantine_us; /* what is left of its quarantine, if this client watches it */
     int64_t max_ttl_us;    /* the longest TTL that the deployment was admitted for */
+    unsigned promises;     /* in its marker: REDLOCK_PROMISE_DURABLE, _SOLE, or 0 */
 } redlock_node_health;
 
 typedef enum redlock_health {

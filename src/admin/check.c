@@ -69,6 +69,12 @@ static bool check_is_outdated(const struct rl_roster *known, const struct rl_ros
     return false;
 }
 
+static unsigned promises_of(const struct rl_marker *marker)
+{
+    return (marker->promises & RL_PROMISE_DURABLE ? REDLOCK_PROMISE_DURABLE : 0) |
+           (marker->promises & RL_PROMISE_SOLE ? REDLOCK_PROMISE_SOLE : 0);
+}
+
 static void note_marker(const struct rl_membership *membership,
                         const struct rl_member *member, struct rl_member_probe *shown,
                         redlock_node_health *node)
@@ -85,6 +91,24 @@ static void note_marker(const struct rl_membership *membership,
     node->member_index = member->marker.index;
     node->generation = rl_marker_self(&member->marker).generation;
     node->max_ttl_us = roster->max_ttl_ms * RL_MS;
+    node->promises = promises_of(&member->marker);
+}
+
+/* Enough nodes know the incarnation of this node. */
+static bool is_registered(const struct rl_membership *membership, unsigned node)
+{
+    return rl_count(rl_membership_knowing(membership, node)) >=
+           rl_majority(membership->params.n);
+}
+
+/* The longest TTL in the markers, also if they are too few for a deployment. */
+static int64_t longest_ttl_ms(const struct rl_membership *membership)
+{
+    int64_t longest = 0;
+    for (unsigned i = 0; i < membership->params.n; i++)
+        if (membership->member[i].marked)
+            longest = rl_max(longest, membership->member[i].marker.roster.max_ttl_ms);
+    return longest;
 }
 
 /* Adds the nodes' states as members for fenced locks. */
@@ -92,6 +116,8 @@ static void note_members(struct check *check)
 {
     const redlock_client *client = rl_client_of(&check->task);
     const struct rl_membership *membership = &client->members.membership;
+    rl_time quarantine =
+        rl_membership_quarantine_for(membership, longest_ttl_ms(membership));
     for (unsigned i = 0; i < client->nodes.n; i++) {
         const struct rl_member *member = &membership->member[i];
         struct rl_member_probe *shown = &check->probe[i].member;
@@ -99,7 +125,8 @@ static void note_members(struct check *check)
         shown->state = member->state;
         shown->clock = member->pace.change.error;
         shown->garbled = member->garbled;
-        shown->quarantine = rl_membership_quarantine(membership);
+        shown->registered = is_registered(membership, i);
+        shown->quarantine = quarantine;
         check->health[i].member_state = (redlock_member_state)member->state;
         if (left != RL_NEVER)
             check->health[i].quarantine_us = left;

@@ -38,6 +38,7 @@ struct rl_member_probe {
     uint64_t deployment;       /* in its marker; 0: none */
     uint64_t majority_deployment; /* in the markers of most nodes; 0: none */
     uint32_t latest;              /* the latest known generation of its member index */
+    bool registered;              /* QUARANTINED: enough nodes know its incarnation */
     rl_time quarantine;           /* the total length of a quarantine */
 };
 
@@ -66,7 +67,7 @@ struct rl_health_context {
     rl_time quarantine; /* of a node that restarts; 0: none, the nodes are durable */
 };
 
-#define RL_FINDINGS_MAX 40
+#define RL_FINDINGS_MAX 44
 #define RL_DETAIL       200
 
 /* The findings of one node, and their details. */

@@ -442,6 +442,13 @@ void cli_add_outcome(json_t *object, const struct cli_outcome *outcome);
 /* "warning" */
 const char *cli_severity(redlock_severity severity);
 
+/* The names of what an operator can promise; the last one has none. */
+struct cli_promise {
+    const char *name;
+    unsigned promise; /* REDLOCK_PROMISE_DURABLE */
+};
+extern const struct cli_promise cli_promises[];
+
 /* What a check found of a node: an object. */
 json_t *cli_health_json(const redlock_node_health *node);
 

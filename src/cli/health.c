@@ -24,16 +24,33 @@ static json_t *findings_json(const redlock_node_health *node)
     return array;
 }
 
+const struct cli_promise cli_promises[] = {
+    {"durable", REDLOCK_PROMISE_DURABLE},
+    {"sole", REDLOCK_PROMISE_SOLE},
+    {"none", REDLOCK_PROMISE_NONE},
+    {NULL, 0},
+};
+
+static json_t *promises_json(unsigned promises)
+{
+    json_t *array = json_array();
+    for (const struct cli_promise *it = cli_promises; it->name; it++)
+        if (promises & it->promise)
+            json_array_append_new(array, json_string(it->name));
+    return array;
+}
+
 static json_t *member_json(const redlock_node_health *node)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "state",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "state",
                      node->member_state == REDLOCK_MEMBER_UNSEEN
                          ? json_null()
                          : json_string(redlock_member_state_name(node->member_state)),
                      "member_index", cli_json_known(node->member_index), "generation",
                      cli_json_known(node->generation), "quarantine_ms",
                      cli_json_known(cli_ms(node->quarantine_us)), "max_ttl_ms",
-                     cli_json_known(cli_ms(node->max_ttl_us)));
+                     cli_json_known(cli_ms(node->max_ttl_us)), "promises",
+                     node->generation < 0 ? json_null() : promises_json(node->promises));
 }
 
 json_t *cli_health_json(const redlock_node_health *node)

@@ -41,6 +41,16 @@ static size_t count_faults(const redlock_node *nodes, size_t count, redlock_faul
     return found;
 }
 
+/* Their quarantine does not end at this client as long as it knows no more. */
+static size_t count_unwatched(const redlock_node *nodes, size_t count)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        found +=
+            nodes[i].fault == REDLOCK_FAULT_MEMBER_QUARANTINE && nodes[i].remaining_us < 0;
+    return found;
+}
+
 const char *cli_advice(const redlock_node *nodes, size_t count, unsigned quorum)
 {
     size_t unmarked = count_faults(nodes, count, REDLOCK_FAULT_UNMARKED);
@@ -67,7 +77,9 @@ const char *cli_advice(const redlock_node *nodes, size_t count, unsigned quorum)
         return "; if these are the right servers, readmit them by redlock admit --wait";
     if (other_deployment + no_majority > spare)
         return "; compare the list of nodes with that of the other clients";
-    if (lost + other_process > 0 && lost + other_process + quarantined > spare)
-        return "; readmit these nodes by redlock admit --wait";
+    if (lost + other_process + count_unwatched(nodes, count) > spare)
+        return "; without the promise sole an operator has to readmit these nodes by "
+               "redlock "
+               "admit --wait";
     return "";
 }

@@ -309,6 +309,11 @@ static void expect_state(enum rl_member_state state, const char *code, const cha
     begin_marked();
 }
 
+/* Who readmits a node, and how long that takes with the quarantine of begin_marked(). */
+#define CLIENT  "redlock monitor or a client of fenced locks"
+#define LONGEST " readmits it in 13.1 s at most"
+#define CLOCK   "when its clock is right, it votes again in 13.1 s at most"
+
 Test(health_rules, fenced_locks)
 {
     begin_marked();
@@ -316,18 +321,19 @@ Test(health_rules, fenced_locks)
     all.fenced = true;
     cr_assert_eq(evaluate(), REDLOCK_FIT);
     all.fenced = false;
-    expect_state(RL_MEMBER_UNMARKED, "unmarked", "");
+    expect_state(RL_MEMBER_UNMARKED, "unmarked", CLIENT " that knew it" LONGEST);
     expect_state(RL_MEMBER_NO_MAJORITY, "no_majority", "");
-    expect_state(RL_MEMBER_CLOCK, "clock_set", "");
+    expect_state(RL_MEMBER_CLOCK, "clock_set", CLOCK);
     probe[2].member.clock = RL_CLOCK_STILL;
-    expect_state(RL_MEMBER_CLOCK, "clock_still", "");
+    expect_state(RL_MEMBER_CLOCK, "clock_still", CLOCK);
     probe[2].member.clock = RL_CLOCK_FAST;
-    expect_state(RL_MEMBER_CLOCK, "clock_fast", "");
+    expect_state(RL_MEMBER_CLOCK, "clock_fast", CLOCK);
     probe[2].member.clock = RL_CLOCK_SLOW;
-    expect_state(RL_MEMBER_CLOCK, "clock_slow", "");
+    expect_state(RL_MEMBER_CLOCK, "clock_slow", CLOCK);
     probe[2].member.garbled = true;
     expect_state(RL_MEMBER_OTHER_DEPLOYMENT, "other_deployment",
-                 "the key lock:!marker holds no valid marker");
+                 "the key lock:!marker holds no valid marker: it was replaced, or a later "
+                 "release wrote it");
     probe[2].member.members = 7;
     expect_state(RL_MEMBER_OTHER_DEPLOYMENT, "other_deployment",
                  "its deployment has 7 nodes, but 5 are configured");
@@ -337,15 +343,114 @@ Test(health_rules, fenced_locks)
     probe[2].member.latest = 3;
     expect_state(RL_MEMBER_REPLACED, "replaced",
                  "member index 2 has generation 3, and this node 1");
-    expect_state(RL_MEMBER_OTHER_PROCESS, "other_process", "its run_id changed");
+    expect_state(RL_MEMBER_OTHER_PROCESS, "other_process",
+                 "its run_id changed; " CLIENT " that knew it" LONGEST);
     probe[2].member.same_run = true;
-    expect_state(RL_MEMBER_OTHER_PROCESS, "other_process", "its master_replid changed");
+    expect_state(RL_MEMBER_OTHER_PROCESS, "other_process",
+                 "its master_replid changed; " CLIENT " that knew it" LONGEST);
     expect_state(RL_MEMBER_QUARANTINED, "quarantined",
-                 "12.1 s from when a client starts to wait for it");
+                 "its registration is not complete; " CLIENT LONGEST);
+    probe[2].member.registered = true;
+    expect_state(RL_MEMBER_QUARANTINED, "quarantined", CLIENT LONGEST);
     nodes[2].quarantine_us = 8250 * RL_MS;
     expect_state(RL_MEMBER_QUARANTINED, "quarantined", "8.2 s left");
     probe[2].member.outdated = true;
     expect_state(RL_MEMBER_ACTIVE, "behind", "");
+}
+
+static void promise(unsigned promises)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        nodes[i].promises = promises;
+}
+
+static void expect_detail(unsigned node, const char *code, const char *detail)
+{
+    evaluate();
+    cr_assert_geq(nodes[node].count, 1, "%s", detail);
+    cr_assert_str_eq(nodes[node].findings[0]->code, code);
+    cr_assert_str_eq(nodes[node].findings[0]->detail, detail);
+}
+
+/* No majority votes: an operator is needed where no promise lets a client do it. */
+Test(health_rules, what_brings_back_a_lost_majority)
+{
+    const char *operator=
+        "its run_id changed; an operator has to run redlock admit --wait "
+        "in 13.1 s at most";
+    begin_marked();
+    for (unsigned i = 0; i < 3; i++)
+        probe[i].member.state = RL_MEMBER_OTHER_PROCESS;
+    expect_detail(0, "other_process", operator);
+    promise(REDLOCK_PROMISE_DURABLE);
+    expect_detail(0, "other_process", operator);
+    promise(REDLOCK_PROMISE_SOLE);
+    expect_detail(0, "other_process",
+                  "its run_id changed; once all nodes reply, " CLIENT LONGEST);
+    probe[0].member = (struct rl_member_probe){
+        .state = RL_MEMBER_UNMARKED,
+        .quarantine = 12100 * RL_MS,
+    };
+    nodes[0].promises = 0;
+    expect_detail(0, "unmarked", "once all nodes reply, " CLIENT " that knew it" LONGEST);
+    promise(0);
+    expect_detail(0, "unmarked",
+                  "an operator has to run redlock admit --wait in 13.1 s at most");
+    nodes[1].promises = REDLOCK_PROMISE_DURABLE;
+    expect_detail(0, "unmarked",
+                  "an operator has to run redlock admit --wait, with --forget if what this "
+                  "node had never comes back");
+}
+
+Test(health_rules, settings_that_contradict_durable)
+{
+    begin_marked();
+    strcpy(nodes[2].fsync, "none");
+    probe[2].appendonly = RL_NO;
+    expect(REDLOCK_WARNING, "forgets", "appendonly no"); /* nothing was promised */
+    promise(REDLOCK_PROMISE_SOLE);
+    expect(REDLOCK_WARNING, "forgets", "appendonly no");
+    promise(REDLOCK_PROMISE_DURABLE);
+    evaluate();
+    cr_assert_eq(nodes[2].count, 2);
+    cr_assert_str_eq(nodes[2].findings[1]->code, "not_durable");
+    cr_assert_str_eq(nodes[2].findings[1]->detail, "appendonly no");
+    cr_assert_eq(nodes[2].findings[1]->severity, REDLOCK_DEFECT);
+    begin_marked();
+    promise(REDLOCK_PROMISE_DURABLE);
+    cr_assert_eq(evaluate(), REDLOCK_FIT);
+    strcpy(nodes[2].fsync, "everysec");
+    probe[2].unsynced_rewrite = RL_YES;
+    nodes[2].replicas = 2;
+    evaluate();
+    const redlock_finding *last = nodes[2].findings[nodes[2].count - 1];
+    cr_assert_str_eq(last->code, "not_durable");
+    cr_assert_str_eq(last->detail,
+                     "appendfsync everysec, no-appendfsync-on-rewrite yes, "
+                     "connected_slaves 2");
+    cr_assert(!nodes[2].fit);
+}
+
+/* Each node is compared with most markers; a node without a marker promises nothing. */
+Test(health_rules, promises_that_differ)
+{
+    begin_marked();
+    promise(REDLOCK_PROMISE_DURABLE | REDLOCK_PROMISE_SOLE);
+    cr_assert_eq(evaluate(), REDLOCK_FIT);
+    nodes[2].promises = REDLOCK_PROMISE_DURABLE;
+    expect(REDLOCK_DEFECT, "promises_differ", "durable; most markers: durable, sole");
+    nodes[2].promises = 0;
+    expect(REDLOCK_DEFECT, "promises_differ", "none; most markers: durable, sole");
+    promise(0);
+    nodes[2].promises = REDLOCK_PROMISE_SOLE;
+    expect(REDLOCK_DEFECT, "promises_differ", "sole; most markers: none");
+    promise(REDLOCK_PROMISE_SOLE);
+    probe[2].member = (struct rl_member_probe){
+        .state = RL_MEMBER_UNMARKED,
+        .quarantine = 12100 * RL_MS,
+    };
+    nodes[2].promises = 0;
+    expect(REDLOCK_WARNING, "unmarked", CLIENT " that knew it" LONGEST);
 }
 
 /*

@@ -113,24 +113,17 @@ static void replace_node(struct admit *admit, char *argument)
 
 static void read_promises(struct admit *admit, const char *list)
 {
-    static const struct {
-        const char *name;
-        unsigned promise;
-    } known[] = {
-        {"durable", REDLOCK_PROMISE_DURABLE},
-        {"sole", REDLOCK_PROMISE_SOLE},
-        {"none", REDLOCK_PROMISE_NONE},
-    };
     for (const char *word = list; word;
          word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL) {
-        size_t len = strcspn(word, ","), i = 0, count = sizeof(known) / sizeof(known[0]);
-        while (i < count &&
-               (strlen(known[i].name) != len || memcmp(known[i].name, word, len) != 0))
-            i++;
-        if (i == count)
+        size_t len = strcspn(word, ",");
+        const struct cli_promise *known = cli_promises;
+        while (known->name &&
+               (strlen(known->name) != len || memcmp(known->name, word, len) != 0))
+            known++;
+        if (!known->name)
             cli_fail(CLI_USAGE,
                      "admit: --promise \"%s\": a list of durable and sole, or none", list);
-        admit->promises |= known[i].promise;
+        admit->promises |= known->promise;
     }
     if (admit->promises & REDLOCK_PROMISE_NONE && admit->promises != REDLOCK_PROMISE_NONE)
         cli_fail(CLI_USAGE, "admit: --promise none goes with no other");

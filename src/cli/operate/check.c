@@ -154,7 +154,34 @@ static void print_findings(const struct cli *cli, const redlock_health_report *r
         }
 }
 
-static void print_table(const struct cli *cli, const redlock_health_report *health_report)
+/* What the nodes are as a deployment; what each lacks is in its findings. */
+static void print_deployment(const redlock_health_report *report)
+{
+    char span[CLI_SPAN];
+    const char *separator = "";
+    const redlock_node_health *marked = NULL;
+    size_t voting = 0;
+    for (size_t i = report->count; i-- > 0;) {
+        const redlock_node_health *node = report->nodes[i];
+        marked = node->max_ttl_us >= 0 ? node : marked;
+        voting += node->member_state == REDLOCK_MEMBER_ACTIVE;
+    }
+    cli_print("fenced locks: %zu of %zu nodes vote, %zu are needed", voting, report->count,
+           report->count / 2 + 1);
+    if (marked) {
+        cli_print("; longest TTL %s; promises: ", cli_span(span, marked->max_ttl_us / 1000));
+        for (const struct cli_promise *it = cli_promises; it->name; it++)
+            if (marked->promises & it->promise) {
+                cli_print("%s%s", separator, it->name);
+                separator = ", ";
+            }
+        cli_print("%s", separator[0] ? "" : "none");
+    }
+    cli_print("\n");
+}
+
+static void print_table(const struct cli *cli, const redlock_health_report *health_report,
+                        unsigned how)
 {
     static const char *const head[COLUMNS] = {"VERSION", "CLOCK",    "EVICTION",
                                               "FSYNC",   "REPLICAS", "FENCED"};
@@ -173,6 +200,8 @@ static void print_table(const struct cli *cli, const redlock_health_report *heal
     for (size_t i = 0; i < health_report->count; i++)
         print_node(cli, health_report->nodes[i], uri_width, version_width);
     print_findings(cli, health_report);
+    if (how & REDLOCK_CHECK_FENCED)
+        print_deployment(health_report);
     cli_print("%u of %zu nodes are fit, %u are needed: %s\n", health_report->fit,
               health_report->count, health_report->quorum,
               health_names[health_report->health]);
@@ -219,7 +248,7 @@ static void checked(redlock_client *client, const redlock_health_report *health_
         call->printed = check_print_json(call->cli, health_report, call->how);
     } else {
         if (!call->cli->quiet)
-            print_table(call->cli, health_report);
+            print_table(call->cli, health_report, call->how);
         call->printed = cli_flush();
     }
     call->done = true;

@@ -17,12 +17,18 @@ void rl_membership_init(struct rl_membership *membership,
 }
 
 /* (safety.md, The token) */
-rl_time rl_membership_quarantine(const struct rl_membership *membership)
+rl_time rl_membership_quarantine_for(const struct rl_membership *membership,
+                                     int64_t max_ttl_ms)
 {
-    rl_time ttl = membership->roster.max_ttl_ms * RL_MS;
+    rl_time ttl = max_ttl_ms * RL_MS;
     rl_time drift = ttl - rl_valid_until(0, ttl, membership->params.drift_ppm);
     rl_time longest = rl_max(ttl + drift, 2 * RL_KAPPA + RL_SECOND);
     return longest + longest / RL_CLOCK_SHARE;
+}
+
+rl_time rl_membership_quarantine(const struct rl_membership *membership)
+{
+    return rl_membership_quarantine_for(membership, membership->roster.max_ttl_ms);
 }
 
 rl_node_set rl_membership_in_states(const struct rl_membership *membership, unsigned states)

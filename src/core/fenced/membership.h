@@ -250,7 +250,16 @@ rl_node_set rl_membership_active(const struct rl_membership *membership);
 void rl_membership_nonce(const struct rl_membership *membership, unsigned node,
                          char ret_nonce[RL_NONCE]);
 
-/* The length of the quarantine after the registration, by our clock. */
+/* The length of the quarantine after the registration, by our clock; with another longest
+   TTL than that of the roster. */
 rl_time rl_membership_quarantine(const struct rl_membership *membership);
+rl_time rl_membership_quarantine_for(const struct rl_membership *membership,
+                                     int64_t max_ttl_ms);
+
+/*
+ * The nodes that may attest this node's incarnation and have it in their markers. While all
+ * nodes attest each other (recovering), a node also attests itself: there may be no other.
+ */
+rl_node_set rl_membership_knowing(const struct rl_membership *membership, unsigned node);
 
 #endif

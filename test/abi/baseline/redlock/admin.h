@@ -119,6 +119,7 @@ typedef struct redlock_node_health {
     int64_t generation;
     int64_t quarantine_us;
     int64_t max_ttl_us;
+    unsigned promises;
 } redlock_node_health;
 typedef enum redlock_health {
     REDLOCK_FIT,
