@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import lab
+from fencing import state
 from lab import PATIENT, case, check, equal, matches, on, redlock
 from monitoring import Connection, Monitor
 
@@ -142,13 +143,72 @@ def _(quorum):
         equal([found["votes"], len(found["nodes"])], [0, 5], "nodes")
 
 
-@case("nodes that were admitted show their fenced votes")
+UNWATCHED = "nodes of fenced locks are not watched: "
+
+
+def admit(quorum, *words):
+    redlock("admit", *PATIENT, "--new", "--at-once", *words, env=on(quorum)).expect(0)
+
+
+def watches(monitor):
+    [watches] = monitor.metrics("redlock_watches_members").values()
+    return watches == 1
+
+
+@case("nodes that were admitted show their fenced votes; one that restarts is readmitted")
 def _(quorum):
-    redlock("admit", *PATIENT, "--new", "--at-once", env=on(quorum)).expect(0)
-    with Monitor(quorum) as monitor:
+    admit(quorum, "--max-ttl", "1s", "--promise", "durable")
+    with Monitor(quorum, *FAST) as monitor:
         found = until_nodes(monitor, lambda found: found["votes_fenced"] == 5, "fenced votes")
         equal({node["votes_fenced"] for node in found["nodes"]}, {True}, "nodes")
         equal(found["nodes"][0]["fenced"]["generation"], 1, "as redlock check")
+        equal(found["nodes"][0]["fenced"]["promises"], ["durable"], "promises")
+        check(watches(monitor), "it watches")
+        equal(monitor.get("/healthz"), (200, "ok\n"), "healthz")
+        quorum.kill(1)
+        quorum.start()
+        lab.wait_for(lambda: state(quorum[1]) == "barred", "a quarantine")
+        found = until_nodes(monitor, lambda found: found["votes_fenced"] == 4 and "quarantined" in
+                            json.dumps(found["nodes"][1]), "a node without a vote, and a check")
+        equal(monitor.get("/healthz"), (200, "ok\n"), "healthz with four")
+        lab.wait_for(lambda: state(quorum[1]) == "sound", "its vote", 60)
+        until_nodes(monitor, lambda found: found["votes_fenced"] == 5 and "quarantined" not in
+                    json.dumps(found["nodes"]), "all votes, and a check")
+
+
+@case("without a fenced quorum /healthz is 503, also if plain locks can be taken; sole recovers it")
+def _(quorum):
+    admit(quorum, "--max-ttl", "1s")
+    with Monitor(quorum, *FAST) as monitor:
+        until_nodes(monitor, lambda found: found["votes_fenced"] == 5, "fenced votes")
+        for index in (0, 1, 2):
+            quorum[index].call("FLUSHALL")
+        found = until_nodes(monitor, lambda found: found["votes_fenced"] == 2, "two fenced votes")
+        status, text = monitor.get("/healthz")
+        equal(status, 503, text)
+        matches(text, "^fenced locks: 3 of 5 nodes failed: .*without the promise sole an operator has "
+                "to readmit these nodes by redlock admit --wait", "why")
+    quorum.reset()
+    admit(quorum, "--max-ttl", "1s", "--promise", "sole")
+    with Monitor(quorum, *FAST) as monitor:
+        until_nodes(monitor, lambda found: found["votes_fenced"] == 5, "fenced votes")
+        for server in quorum.servers:
+            server.call("FLUSHALL")
+        lab.wait_for(lambda: monitor.get("/healthz")[0] == 503, "no fenced quorum")
+        lab.wait_for(lambda: monitor.get("/healthz") == (200, "ok\n"), "a fenced quorum", 60)
+        equal([state(server) for server in quorum.servers].count("sound") >= 3, True, "markers")
+
+
+@case("--no-recover, or a user without the right: no marker is watched, and /healthz says so")
+def _(quorum):
+    admit(quorum, "--max-ttl", "1s", "--promise", "sole")
+    allow(quorum, "reset", "on", ">secret", "~*", "&*", "+@all", "-set")
+    for words, env, why in ((["--no-recover"], {}, "--no-recover"),
+                            ([], USER, "its user lacks a right, see redlock check")):
+        with Monitor(quorum, *FAST, *words, **env) as monitor:
+            lab.wait_for(lambda: monitor.get("/healthz") == (200, f"ok\n{UNWATCHED}{why}\n"), why)
+            check(not watches(monitor), "it watches")
+            equal(monitor.json("nodes")["votes_fenced"], None, "fenced votes")
 
 
 # --- what it measured ---

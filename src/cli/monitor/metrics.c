@@ -53,13 +53,18 @@ static bool is_usual(int code)
 }
 
 /* All acquires of the client are the canary's. */
+static void add_gauge(const char *name, const char *help, bool value, FILE *to)
+{
+    add_head(name, "gauge", help, to);
+    fprintf(to, "%s %d\n", name, value);
+}
+
 static void add_canary(const struct canary *canary, const redlock_stats *stats, FILE *to)
 {
     const char *cycles = "redlock_canary_cycles_total";
     char name[CLI_CAUSE];
-    add_head("redlock_canary_writes", "gauge", "1: it takes its lock; 0: it only watches.",
-             to);
-    fprintf(to, "redlock_canary_writes %d\n", !canary->is_denied);
+    add_gauge("redlock_canary_writes", "1: it takes its lock; 0: it only watches.",
+              !canary->is_denied, to);
     add_head(cycles, "counter", "Cycles of the canary that have ended.", to);
     for (int code = 0; code < CYCLE_CODES; code++)
         if (canary->results[code] > 0 || is_usual(code))
@@ -82,6 +87,9 @@ int monitor_metrics(void *arg, const struct evkeyvalq *query, struct evbuffer *b
     monitor_stats(monitor->cli->client, &stats, nodes);
     add_client(&stats, to);
     add_canary(&monitor->canary, &stats, to);
+    add_gauge("redlock_watches_members",
+              "1: it watches nodes of fenced locks, and readmits them.",
+              monitor->health.watches, to);
     monitor_locks_metrics(monitor->locks, to);
     char *text = cli_text_end(&printed);
     evbuffer_add(body, text, printed.size);

@@ -13,17 +13,20 @@ const struct cli_help cli_monitor_help = {
     "Usage: redlock monitor [OPTION]...\n"
     "Serve a page for operators until INT or TERM: whether the nodes are fit to hold\n"
     "locks, what a lock costs, and who holds which. It takes and releases a lock of its\n"
-    "own all the time, with the key \"redlock-monitor:...\".\n\n"
+    "own all the time, with the key \"redlock-monitor:...\". It readmits nodes of fenced\n"
+    "locks that restarted.\n\n"
     "      --listen WHERE        ADDRESS:PORT or unix:PATH; default 127.0.0.1:9121\n"
     "      --allow-remote        WHERE may be an address that other hosts can reach\n"
     "      --every D             take the lock this often; default 1s, at least 100ms\n"
     "      --keep D              keep results for so long; default 1h, at most 86400\n"
-    "                            times the D of --every\n\n"
+    "                            times the D of --every\n"
+    "      --no-recover          do not readmit nodes of fenced locks that restarted\n\n"
     "Example:\n"
     "  redlock monitor --listen 127.0.0.1:9121 --keep 24h\n",
     "\n"
     "Paths: / the page; /healthz 200, or 503 and the reason; /metrics for Prometheus;\n"
-    "/api/... what the page shows, as JSON. Nothing can be changed by it.\n\n"
+    "/api/... what the page shows, as JSON. Nothing can be changed by it.\n"
+    "Without a majority it readmits nodes by the promise sole only: redlock-admit(1).\n\n"
     "Exit codes: 0 ended by INT or TERM; 78 also: it cannot listen there.\n",
 };
 
@@ -55,6 +58,7 @@ static void read_options(struct monitor *monitor, struct cli *cli, int argc, cha
         {"allow-remote", 0, CLI_FLAG, &monitor->allow_remote},
         {"every", 0, CLI_DURATION, &monitor->every_ms},
         {"keep", 0, CLI_DURATION, &monitor->keep_ms},
+        {"no-recover", 0, CLI_FLAG, &monitor->no_recover},
         {NULL, 0, CLI_FLAG, NULL},
     };
     cli_parse(cli, argc, argv, own);

@@ -13,7 +13,11 @@ struct monitor_health {
     char *reason;     /* why no lock can be taken; NULL: one can */
     int64_t since_ms; /* the time of day of the last change between these two */
     unsigned votes;   /* nodes that may vote on plain locks */
-    uint64_t links;   /* two bits of each node: its vote, and its connection */
+    unsigned votes_fenced;
+    uint64_t links;   /* a hash of the nodes' votes and connections */
+    bool marked;      /* a node has a marker */
+    bool watches;     /* their markers, and readmits those that restarted */
+    bool lacks_right; /* too few nodes let its user write a marker */
     bool checking;
     uint64_t checked_links; /* `links` when the last check began */
     json_t *checked;        /* of each node; NULL: no check has ended yet */
@@ -31,7 +35,7 @@ struct monitor_answer {
 struct monitor {
     struct cli *cli;
     const char *listen;
-    bool allow_remote;
+    bool allow_remote, no_recover;
     int64_t every_ms, keep_ms;
     struct http *http;
     struct monitor_locks *locks;

@@ -1,6 +1,7 @@
 /* /api/nodes and /healthz: whether the nodes are fit, and whether locks can be taken. */
 #include <redlock/stats.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "monitor.h"
 
@@ -8,6 +9,31 @@
 #define HEALTH_MS 1000
 
 /* --- the check --- */
+
+/* The user may not do what the script that writes a marker does. */
+static bool is_restricted(const redlock_node_health *node)
+{
+    bool restricted = false;
+    for (size_t i = 0; i < node->count; i++) {
+        const char *code = node->findings[i]->code;
+        restricted |= strcmp(code, "no_right") == 0 || strcmp(code, "no_time") == 0;
+    }
+    return restricted;
+}
+
+/* Once a node has a marker, the client watches the markers: that readmits nodes. */
+static void watch_members(struct monitor *monitor, const redlock_health_report *report)
+{
+    struct monitor_health *health = &monitor->health;
+    unsigned restricted = 0;
+    for (size_t i = 0; i < report->count; i++) {
+        health->marked |= report->nodes[i]->generation >= 0;
+        restricted += is_restricted(report->nodes[i]);
+    }
+    health->lacks_right = restricted > report->count - report->quorum;
+    if (health->marked && !health->watches && !health->lacks_right && !monitor->no_recover)
+        health->watches = redlock_client_watch_members(monitor->cli->client) == REDLOCK_OK;
+}
 
 static void checked(redlock_client *client, const redlock_health_report *report, void *arg)
 {
@@ -21,6 +47,7 @@ static void checked(redlock_client *client, const redlock_health_report *report,
     monitor->health.checked_us = cli_clock_us(CLOCK_BOOTTIME);
     for (size_t i = 0; i < report->count; i++)
         json_array_append_new(monitor->health.checked, cli_health_json(report->nodes[i]));
+    watch_members(monitor, report);
 }
 
 static void check(void *arg)
@@ -48,14 +75,29 @@ void monitor_stats(const redlock_client *client, redlock_stats *ret_stats,
 static char *why_unhealthy(const struct monitor *monitor, const redlock_stats *stats)
 {
     const char *failure = canary_failure(&monitor->canary);
+    const redlock_client *client = monitor->cli->client;
+    bool votes = stats->votes >= stats->quorum;
     redlock_node nodes[REDLOCK_NODES_MAX];
-    if (stats->votes >= stats->quorum)
-        return failure ? cli_format("the canary failed: %s", failure) : NULL;
-    size_t count = redlock_client_explain(monitor->cli->client, nodes, REDLOCK_NODES_MAX);
+    if (votes && failure)
+        return cli_format("the canary failed: %s", failure);
+    if (votes && (!monitor->health.watches || stats->votes_fenced >= stats->quorum))
+        return NULL;
+    size_t count = votes ? redlock_client_members(client, nodes, REDLOCK_NODES_MAX)
+                         : redlock_client_explain(client, nodes, REDLOCK_NODES_MAX);
     char *faults = cli_faults(nodes, count);
-    char *why = cli_format("%s%s", faults, cli_advice(nodes, count, stats->quorum));
+    char *why = cli_format("%s%s%s", votes ? "fenced locks: " : "", faults,
+                           cli_advice(nodes, count, stats->quorum));
     free(faults);
     return why;
+}
+
+/* NULL: it does, or no node has a marker. */
+static const char *why_not_watching(const struct monitor *monitor)
+{
+    if (!monitor->health.marked || monitor->health.watches)
+        return NULL;
+    return monitor->no_recover ? "--no-recover"
+                               : "its user lacks a right, see redlock check";
 }
 
 static void look(void *arg)
@@ -69,9 +111,11 @@ static void look(void *arg)
     free(health->reason);
     health->reason = why_unhealthy(monitor, &stats);
     health->votes = stats.votes;
+    health->votes_fenced = stats.votes_fenced;
     health->links = 0;
     for (size_t i = 0; i < stats.count; i++)
-        health->links = 4 * health->links + 2 * nodes[i].votes + nodes[i].connected;
+        health->links = 31 * health->links + 4 * nodes[i].votes_fenced +
+                        2 * nodes[i].votes + nodes[i].connected;
     if (health->links != health->checked_links)
         check(monitor);
     if (!health->began || was_healthy != !health->reason)
@@ -85,7 +129,10 @@ int monitor_healthz(void *arg, const struct evkeyvalq *query, struct evbuffer *b
     (void)query;
     look(arg);
     const char *reason = monitor->health.reason;
+    const char *unwatched = why_not_watching(monitor);
     evbuffer_add_printf(body, "%s\n", reason ? reason : "ok");
+    if (unwatched)
+        evbuffer_add_printf(body, "nodes of fenced locks are not watched: %s\n", unwatched);
     return reason ? 503 : 200;
 }
 
@@ -110,26 +157,12 @@ void monitor_health_free(struct monitor *monitor)
 
 /* --- /api/nodes --- */
 
-/* Some node has a marker: these nodes were admitted for fenced locks. */
-static bool are_fenced(const json_t *checked)
-{
-    size_t i;
-    json_t *node;
-    json_array_foreach(checked, i, node)
-    {
-        if (!json_is_null(json_object_get(json_object_get(node, "fenced"), "generation")))
-            return true;
-    }
-    return false;
-}
-
-/* `member`: NULL if the nodes were not admitted for fenced locks. */
+/* `fenced`: their votes on fenced locks are watched. */
 static json_t *node_json(const redlock_node *node, const redlock_node_stats *stats,
-                         const redlock_node *member, const json_t *checked)
+                         bool fenced, const json_t *checked)
 {
     bool is_faulty = node->fault != REDLOCK_FAULT_NONE;
-    json_t *votes_fenced =
-        member ? json_boolean(member->verdict == REDLOCK_VERDICT_ACTIVE) : json_null();
+    json_t *votes_fenced = fenced ? json_boolean(stats->votes_fenced) : json_null();
     json_t *object = json_pack(
         "{s:o, s:b, s:b, s:o, s:s, s:o, s:o, s:o, s:o}", "uri", cli_json_text(node->uri),
         "connected", stats->connected, "votes", stats->votes, "votes_fenced", votes_fenced,
@@ -155,24 +188,20 @@ static json_t *canary_json(const struct monitor *monitor)
     return object;
 }
 
-static json_t *nodes_json(const struct monitor *monitor, unsigned *ret_fenced)
+static json_t *nodes_json(const struct monitor *monitor)
 {
     const redlock_client *client = monitor->cli->client;
     const json_t *checked = monitor->health.checked;
-    redlock_node node[REDLOCK_NODES_MAX], member[REDLOCK_NODES_MAX];
+    redlock_node node[REDLOCK_NODES_MAX];
     redlock_node_stats node_stats[REDLOCK_NODES_MAX];
     redlock_stats stats;
     monitor_stats(client, &stats, node_stats);
     redlock_client_explain(client, node, REDLOCK_NODES_MAX);
-    redlock_client_members(client, member, REDLOCK_NODES_MAX);
-    bool fenced = are_fenced(checked);
     json_t *array = json_array();
-    for (size_t i = 0; i < stats.count; i++) {
-        *ret_fenced += member[i].verdict == REDLOCK_VERDICT_ACTIVE;
-        json_array_append_new(array, node_json(&node[i], &node_stats[i],
-                                               fenced ? &member[i] : NULL,
-                                               json_array_get(checked, i)));
-    }
+    for (size_t i = 0; i < stats.count; i++)
+        json_array_append_new(array,
+                              node_json(&node[i], &node_stats[i], monitor->health.watches,
+                                        json_array_get(checked, i)));
     return array;
 }
 
@@ -181,17 +210,16 @@ int monitor_api_nodes(void *arg, const struct evkeyvalq *query, struct evbuffer 
     const struct monitor *monitor = arg;
     const struct monitor_health *health = &monitor->health;
     int64_t ago_us = cli_clock_us(CLOCK_BOOTTIME) - health->checked_us;
-    unsigned fenced = 0;
     (void)query;
     look(arg);
-    json_t *nodes = nodes_json(monitor, &fenced);
+    json_t *nodes = nodes_json(monitor);
     json_t *object = json_pack(
         "{s:I, s:I, s:I, s:s, s:i, s:i, s:o, s:b, s:o, s:I, s:o, s:o, s:o}", "at_ms",
         (json_int_t)(cli_clock_us(CLOCK_REALTIME) / 1000), "every_ms",
         (json_int_t)monitor->every_ms, "keep_ms", (json_int_t)monitor->keep_ms, "version",
         redlock_version(), "quorum", (int)redlock_client_quorum(monitor->cli->client),
         "votes", (int)health->votes, "votes_fenced",
-        are_fenced(health->checked) ? json_integer(fenced) : json_null(), "healthy",
+        health->watches ? json_integer(health->votes_fenced) : json_null(), "healthy",
         !health->reason, "reason",
         cli_json_known_text(health->reason ? health->reason : ""), "since_ms",
         (json_int_t)health->since_ms, "canary", canary_json(monitor), "checked_ago_ms",

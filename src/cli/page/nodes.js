@@ -45,10 +45,9 @@ function clockCell({offset_us: at, offset_err_us: error}) {
   return `${sign}${(Math.abs(at) / 1000).toFixed(1)} ± ${(error / 1000).toFixed(1)} ms`;
 }
 
-function votesCell({votes, votes_fenced: isFenced}, areFenced) {
-  if (!votes)
-    return "none";
-  return areFenced ? isFenced ? "plain and fenced" : "plain only" : "plain";
+function votesCell({votes, votes_fenced: isFenced, fenced: member}, areFenced) {
+  const text = !votes ? "none" : areFenced ? isFenced ? "plain and fenced" : "plain only" : "plain";
+  return ["", text, member?.promises?.length ? `promised: ${member.promises.join(", ")}` : ""];
 }
 
 const sparks = new Map(); // by the index of the node
