@@ -28,6 +28,9 @@ def add_cases(unit):
             done = lab.redlock(*words, "--", *CHILD, env=lab.on(quorum))
             equal(done.out, "ran\n", f"it prints; {done.err}")
             return
+        if words[0] == "admit":
+            lab.redlock(*words, env=lab.on(quorum)).expect(0, out="", err="^$")
+            return
         process = lab.start(*words, "--listen", f"unix:{lab.temporary('page')}", env=lab.on(quorum))
         matches(process.stderr.readline().decode(), "the page is at", "it says")
         process.terminate()
@@ -35,7 +38,9 @@ def add_cases(unit):
 
     @case(f"{unit.name}: systemd starts it again without a limit")
     def _(_):
-        check("Restart=always\n" in text and "StartLimitIntervalSec=0\n" in text, text)
+        timer = unit.with_suffix(".timer")
+        check("OnUnitInactiveSec=" in timer.read_text() if timer.exists() else
+              "Restart=always\n" in text and "StartLimitIntervalSec=0\n" in text, text)
 
     if shutil.which("systemd-analyze"):
         @case(f"{unit.name}: systemd-analyze verify")
@@ -43,9 +48,13 @@ def add_cases(unit):
             copy = pathlib.Path(lab.temporary("units"), unit.name)
             copy.parent.mkdir()
             copy.write_text(text.replace("ExecStart=redlock", f"ExecStart={lab.program}"))
-            done = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], text=True,
+            timer = unit.with_suffix(".timer")
+            copies = [copy]
+            if timer.exists():
+                copies.append(shutil.copy(timer, copy.parent))
+            done = subprocess.run(["systemd-analyze", "verify", "--man=no", *copies], text=True,
                                   capture_output=True, check=False)
-            check(unit.name not in done.stderr and done.returncode == 0, done.stderr)
+            check(unit.stem not in done.stderr and done.returncode == 0, done.stderr)
 
 
 for path in sorted((ROOT / "contrib/systemd").glob("*.service")):
