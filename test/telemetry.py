@@ -61,7 +61,7 @@ class Telemetry(unittest.TestCase):
 
     def test_each_metric_of_the_monitor_is_listed(self):
         """test/cli/monitor.py compares their types and labels."""
-        shown = set(re.findall(r"\bredlock_(?:canary_|locks)\w*", MONITOR))
+        shown = set(re.findall(r"\bredlock_(?:canary_|watches_|locks)\w*", MONITOR))
         self.assertEqual({re.sub(SUFFIX, "", name) for name in shown}, set(SERVED))
 
     def test_names_say_the_type_and_the_unit(self):

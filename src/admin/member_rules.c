@@ -28,13 +28,24 @@ uint64_t rl_member_state_bit(const struct rl_health_context *all, unsigned node)
 
 /* --- what brings a node back --- */
 
-/* True if a majority of the nodes votes on fenced locks. */
+static unsigned count_in(const struct rl_health_context *all, unsigned states)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < all->n; i++)
+        count += states >> member_of(all, i)->state & 1;
+    return count;
+}
+
 static bool has_majority(const struct rl_health_context *all)
 {
-    unsigned active = 0;
-    for (unsigned i = 0; i < all->n; i++)
-        active += member_of(all, i)->state == RL_MEMBER_ACTIVE;
-    return active > all->n / 2;
+    return count_in(all, RL_STATE_BIT(ACTIVE)) > all->n / 2;
+}
+
+/* A majority votes when the nodes that cannot be reached are back. */
+static bool may_have_majority(const struct rl_health_context *all)
+{
+    return count_in(all, RL_STATE_BIT(ACTIVE) | RL_STATE_BIT(UNSEEN) |
+                             RL_STATE_BIT(NO_MAJORITY)) > all->n / 2;
 }
 
 static bool is_marked(const struct rl_health_context *all, unsigned node)
@@ -67,12 +78,15 @@ static void add_longest(const struct rl_health_context *all, unsigned node, char
 static void add_return(const struct rl_health_context *all, unsigned node, const char *knew,
                        const char *any, char *detail)
 {
-    bool votes = has_majority(all);
-    if (votes || usual_promises(all) & REDLOCK_PROMISE_SOLE)
+    bool may_vote = may_have_majority(all);
+    const char *when = has_majority(all) ? ""
+                       : may_vote        ? "once a majority votes, "
+                                         : "once all nodes reply, ";
+    if (may_vote || usual_promises(all) & REDLOCK_PROMISE_SOLE)
         rl_detail_add(detail, "%sredlock monitor or a client of fenced locks%s readmits it",
-                      votes ? "" : "once all nodes reply, ", votes ? knew : any);
+                      when, may_vote ? knew : any);
     else
-        rl_detail_add(detail, "an operator has to run redlock admit --wait");
+        rl_detail_add(detail, "an operator has to readmit it, see redlock-admit(1),");
     add_longest(all, node, detail);
 }
 
@@ -85,13 +99,13 @@ static bool show_unmarked(const struct rl_health_context *all, unsigned node, ch
     }
     if (marked == 0)
         rl_detail_add(detail,
-                      "no node that replied has one: redlock admit --new, unless "
-                      "a client still knows them by the promise sole");
-    else if (promised & REDLOCK_PROMISE_DURABLE && !has_majority(all) &&
+                      "no node that replied has one: an operator has to admit all, "
+                      "unless a client still knows them by the promise sole");
+    else if (promised & REDLOCK_PROMISE_DURABLE && !may_have_majority(all) &&
              !(promised & REDLOCK_PROMISE_SOLE))
         rl_detail_add(detail,
-                      "an operator has to run redlock admit --wait, with --forget "
-                      "if what this node had never comes back");
+                      "an operator has to readmit it, and to say that what it had "
+                      "never comes back, see redlock-admit(1)");
     else
         add_return(all, node, " that knew it", " that knew it", detail);
     return true;
@@ -252,10 +266,8 @@ const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
      "the node does not know the latest members of its deployment, which other nodes know: "
      "make sure that all clients can reach it"},
     {"not_durable", REDLOCK_DEFECT, RL_ANY_USE, 0, is_not_durable,
-     "the operator promised that the node loses nothing (durable), and its settings "
-     "contradict that, so a lock may get two holders: set appendonly yes, appendfsync "
-     "always and no-appendfsync-on-rewrite no, without replicas, or take the promise back"},
+     "the node's settings contradict the promise durable, so a lock may get two holders: "
+     "correct them, or take the promise back, see redlock-admit(1)"},
     {"promises_differ", REDLOCK_DEFECT, RL_ANY_USE, 0, promises_differ,
-     "the nodes' markers have different promises: set them again, by redlock admit --wait "
-     "--promise LIST"},
+     "the nodes' markers have different promises: set them again, see redlock-admit(1)"},
 };

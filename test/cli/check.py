@@ -498,7 +498,7 @@ def _():
             change(server, 5, "-")
         lost = [[], ["other_process"], ["other_process"]]
         lost[0] = ["promises_differ"]
-        expect(quorum, WARNINGS, lost, "; an operator has to run redlock admit --wait in 13.1 s")
+        expect(quorum, WARNINGS, lost, "; an operator has to readmit it, see redlock-admit.1., in 13.1 s at most")
         for server, text in zip(quorum.servers, whole):
             server.call("SET", "!marker", text)
             change(server, 5, "s")

@@ -375,15 +375,20 @@ static void expect_detail(unsigned node, const char *code, const char *detail)
 /* No majority votes: an operator is needed where no promise lets a client do it. */
 Test(health_rules, what_brings_back_a_lost_majority)
 {
-    const char *operator=
-        "its run_id changed; an operator has to run redlock admit --wait "
-        "in 13.1 s at most";
+    const char *by_operator =
+        "its run_id changed; an operator has to readmit it, see "
+        "redlock-admit(1), in 13.1 s at most";
     begin_marked();
     for (unsigned i = 0; i < 3; i++)
         probe[i].member.state = RL_MEMBER_OTHER_PROCESS;
-    expect_detail(0, "other_process", operator);
+    expect_detail(0, "other_process", by_operator);
     promise(REDLOCK_PROMISE_DURABLE);
-    expect_detail(0, "other_process", operator);
+    expect_detail(0, "other_process", by_operator);
+    probe[2].member.state = RL_MEMBER_UNSEEN;
+    expect_detail(0, "other_process",
+                  "its run_id changed; once a majority votes, " CLIENT
+                  " that knew it" LONGEST);
+    probe[2].member.state = RL_MEMBER_OTHER_PROCESS;
     promise(REDLOCK_PROMISE_SOLE);
     expect_detail(0, "other_process",
                   "its run_id changed; once all nodes reply, " CLIENT LONGEST);
@@ -395,11 +400,11 @@ Test(health_rules, what_brings_back_a_lost_majority)
     expect_detail(0, "unmarked", "once all nodes reply, " CLIENT " that knew it" LONGEST);
     promise(0);
     expect_detail(0, "unmarked",
-                  "an operator has to run redlock admit --wait in 13.1 s at most");
+                  "an operator has to readmit it, see redlock-admit(1), in 13.1 s at most");
     nodes[1].promises = REDLOCK_PROMISE_DURABLE;
     expect_detail(0, "unmarked",
-                  "an operator has to run redlock admit --wait, with --forget if what this "
-                  "node had never comes back");
+                  "an operator has to readmit it, and to say that what it had never comes "
+                  "back, see redlock-admit(1)");
 }
 
 Test(health_rules, settings_that_contradict_durable)

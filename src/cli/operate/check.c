@@ -160,14 +160,16 @@ static void print_deployment(const redlock_health_report *report)
     char span[CLI_SPAN];
     const char *separator = "";
     const redlock_node_health *marked = NULL;
-    size_t voting = 0;
+    size_t voting = 0, unseen = 0, needed = report->count / 2 + 1;
     for (size_t i = report->count; i-- > 0;) {
         const redlock_node_health *node = report->nodes[i];
         marked = node->max_ttl_us >= 0 ? node : marked;
         voting += node->member_state == REDLOCK_MEMBER_ACTIVE;
+        unseen += node->member_state == REDLOCK_MEMBER_UNSEEN ||
+                  node->member_state == REDLOCK_MEMBER_NO_MAJORITY;
     }
     cli_print("fenced locks: %zu of %zu nodes vote, %zu are needed", voting, report->count,
-           report->count / 2 + 1);
+           needed);
     if (marked) {
         cli_print("; longest TTL %s; promises: ", cli_span(span, marked->max_ttl_us / 1000));
         for (const struct cli_promise *it = cli_promises; it->name; it++)
@@ -176,6 +178,8 @@ static void print_deployment(const redlock_health_report *report)
                 separator = ", ";
             }
         cli_print("%s", separator[0] ? "" : "none");
+        if (voting + unseen < needed && !(marked->promises & REDLOCK_PROMISE_SOLE))
+            cli_print("; an operator has to run redlock admit --wait");
     }
     cli_print("\n");
 }
