@@ -87,15 +87,16 @@ class Server:
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def is_ready(self):
-        """It replies, and not another server at the same path."""
+        """It has its data and replies, and not another server at the same path."""
         check(self.process.poll() is None, f"a server ended: see {self.log}")
         try:
             with Redis(self.path, self.password) as redis:
-                found = re.search(r"process_id:(\d+)", redis.call("INFO", "server"))
+                told = redis.call("INFO")
         except (OSError, RedisError):
             return False
+        found = re.search(r"process_id:(\d+)", told)
         check(int(found[1]) == self.process.pid, "another server replies at the socket")
-        return True
+        return "\nloading:0\r" in told
 
     def is_running(self):
         return self.process is not None and self.process.poll() is None
