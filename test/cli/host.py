@@ -1,17 +1,17 @@
 """A host of the command whose machine is suspended, or paused with all its clocks.
 
-test/support/hostshim.c gives its programs their clocks, and a Relay for each node brings what
+test/support/clockshim.c gives its programs their clocks, and a Relay for each node brings what
 they send, and the replies, which a test may hold back.
 """
 import os
 import signal
 import socket
-import struct
 import threading
 import time
 
 import lab
 from processes import is_alive, state
+from wrongclock import WrongClock
 
 
 class Relay:
@@ -58,27 +58,19 @@ class Relay:
 
 
 class Host:
-    """Programs that are started with environment() are on it."""
+    """Programs that are started with environment() are on it. `clocks`: as WrongClock has it."""
 
-    def __init__(self, quorum):
-        self.path = lab.temporary("host")
-        self.suspended = self.paused = 0  # ns, so far
+    def __init__(self, quorum, clocks):
+        self.clock = WrongClock(lab.temporary("clock"), clocks)
         self.relays = [Relay(server.path) for server in quorum.servers]
-        self._write()
 
     def environment(self):
-        shim = os.environ.get("HOST_SHIM")
-        lab.check(shim, "HOST_SHIM is not set: it names what meson makes of hostshim.c")
         nodes = ",".join(f"unix://{relay.path}" for relay in self.relays)
-        return {"LD_PRELOAD": shim, "HOST_SHIM_FILE": self.path, "REDLOCK_NODES": nodes}
-
-    def _write(self):
-        with open(self.path, "wb") as file:
-            file.write(struct.pack("@qq", self.suspended, self.paused))
+        return {**self.clock.environment(), "REDLOCK_NODES": nodes}
 
     def pids(self):
         """Its living programs."""
-        word = f"HOST_SHIM_FILE={self.path}".encode()
+        word = f"CLOCK_SHIM_FILE={self.clock.path}".encode()
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -89,8 +81,8 @@ class Host:
                 pass  # it has ended meanwhile
         return found
 
-    def stand_still(self, seconds, all_clocks, delays):
-        """Suspends it, or pauses all its clocks; then node i's replies come after delays[i]."""
+    def stand_still(self, seconds, delays):
+        """For so long; then node i's replies come after delays[i]."""
         pids = self.pids()
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
@@ -99,13 +91,7 @@ class Host:
         time.sleep(seconds)
         for relay, delay in zip(self.relays, delays):
             relay.replies, relay.held_until = 0, time.monotonic() + delay
-        span = time.monotonic_ns() - begun
-        if all_clocks:
-            self.paused += span
-        else:
-            self.suspended += span
-        with open(self.path, "r+b") as file:
-            file.write(struct.pack("@qq", self.suspended, self.paused))
+        self.clock.jump((begun - time.monotonic_ns()) // 1000)
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
 

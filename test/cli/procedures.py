@@ -222,7 +222,7 @@ def replaced():
         quorum.kill(2)
         done = type_in(quorum, "Losing a node for good", "--replace", old=quorum.uris[2],
                        new=spare.uris[0])
-        done.expect(0, err="it was replaced, and does not reply")
+        done.expect(0, err="it was replaced, and its marker is as before")
         check(holder.keeps(), "the holder lost its lock")
         new_list = ",".join([*quorum.uris[:2], *spare.uris])
         lock(quorum, env={"REDLOCK_NODES": new_list}).expect(0)

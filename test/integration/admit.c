@@ -160,6 +160,19 @@ Test(admit, needs_every_server)
     quorum_close(&s);
 }
 
+/* The address of the replaced server may lead elsewhere. */
+Test(admit, retires_only_a_replaced_server)
+{
+    struct quorum s;
+    quorum_open_fresh(&s, 3);
+    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, REDLOCK_NO_NODE, "");
+    expect(&s, REDLOCK_ADMIT_RETIRE, 1, REDLOCK_UNADMITTED, 1, "");
+    servers_kill(&s.servers, 1);
+    LOOP_UNTIL(s.base, !quorum_is(s.client, 1, "ready"));
+    expect(&s, REDLOCK_ADMIT_RETIRE, 1, REDLOCK_UNREACHED, 1, "connection");
+    quorum_close(&s);
+}
+
 Test(admit, of_nodes_without_a_deployment_cannot_wait)
 {
     struct quorum s;

@@ -166,6 +166,11 @@ static redlock_code admit(void)
     return redlock_admit(alone.client, REDLOCK_ADMIT_WAIT, 0, NULL, NULL);
 }
 
+static redlock_code watch_members(void)
+{
+    return redlock_client_watch_members(alone.client);
+}
+
 static redlock_code extend(void)
 {
     return redlock_extend(alone.lease, 0, NULL, NULL);
@@ -194,12 +199,14 @@ static const struct call of_client[] = {
     {"hold_time", hold_time},
     {"note_hold_time", note_hold_time},
 };
+static const struct call without_memory[] = {{"watch_members", watch_members}};
 static const struct call of_lease[] = {
     {"extend", extend}, {"downgrade", downgrade}, {"release", release}};
 
 Test(last_error, of_a_null_handle)
 {
     cr_assert(ALL_FAIL_FOR(of_client, CLOSED, NULL_HANDLE));
+    cr_assert(ALL_FAIL_FOR(without_memory, CLOSED, NULL_HANDLE));
     cr_assert(ALL_FAIL_FOR(of_lease, CLOSED, NULL_HANDLE));
 }
 
@@ -208,6 +215,7 @@ static void on_freed(redlock_client *client, bool clean, void *arg)
     (void)client;
     (void)clean;
     *(bool *)arg = ALL_FAIL_FOR(of_client, CLOSED, CLIENT_FREED) &&
+                   ALL_FAIL_FOR(without_memory, CLOSED, CLIENT_FREED) &&
                    ALL_FAIL_FOR(of_lease, CLOSED, CLIENT_FREED);
 }
 
@@ -228,7 +236,8 @@ Test(last_error, of_a_forked_child)
     open_alone();
     pid_t child = fork();
     if (child == 0)
-        _exit(!ALL_FAIL_BY_CODE(of_client, FORKED) || !ALL_FAIL_BY_CODE(of_lease, FORKED));
+        _exit(!ALL_FAIL_BY_CODE(of_client, FORKED) || !ALL_FAIL_BY_CODE(of_lease, FORKED) ||
+              !ALL_FAIL_BY_CODE(without_memory, FORKED));
     child_expect(child);
     close_alone();
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mistakes.h"
+#include "operator.h"
 #include "oracle.h"
 #include "prng.h"
 #include "world.h"
@@ -229,7 +230,7 @@ static void found(void *arg)
         return;
     client->founds = true;
     client->admission = REDLOCK_ADMIT_NEW;
-    redlock_code code = redlock_admit(client->handle, REDLOCK_ADMIT_NEW, 0, NULL, NULL);
+    redlock_code code = redlock_admit(client->handle, operator_how(client), 0, NULL, NULL);
     TRACE("client %u founds a deployment, too: %s", client->index + 1,
           redlock_code_name(code));
 }

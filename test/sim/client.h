@@ -96,8 +96,8 @@ struct client {
     int64_t owed_look;              /* when its releases are judged again; true time */
     int64_t paused_until; /* when none of its clocks counted last; true time; 0: never */
     int64_t erred_at; /* its clock may have been wrong before; as struct sample's `sent` */
-    rl_node_set voting, suspect;    /* as the client explained it last */
-    int64_t second;                 /* that is counted, and the commands in it */
+    rl_node_set voting, suspect; /* as the client explained it last */
+    int64_t second;              /* that is counted, and the commands in it */
     unsigned commands;
 
     /* An operator's: */

@@ -141,8 +141,15 @@ static void on_admitted(redlock_client *handle, const redlock_admitted *result, 
     }
     bool is_in_the_way =
         result->code == REDLOCK_WRONG_DEPLOYMENT || result->code == REDLOCK_NOT_EMPTY;
-    if (is_in_the_way && mends && result->node >= 0)
-        empty((unsigned)result->node);
+    if (is_in_the_way && mends && result->node >= 0) {
+        bool is_known = world.plan.promises & RL_PROMISE_SOLE &&
+                        result->code == REDLOCK_NOT_EMPTY &&
+                        is_marked((unsigned)result->node);
+        if (is_known) /* a client brings the deployment back */
+            client->admission = REDLOCK_ADMIT_WAIT;
+        else
+            empty((unsigned)result->node);
+    }
     if (result->code == REDLOCK_UNADMITTED && mends)
         begin_anew(client);
     if (world.phase == PHASE_STORM && world.plan.recovers && draw_once_in(GIVES_UP))
@@ -158,7 +165,7 @@ static bool has_been_active(void)
     return false;
 }
 
-static unsigned how_of(const struct client *client)
+unsigned operator_how(const struct client *client)
 {
     unsigned promises =
         (world.plan.promises & RL_PROMISE_DURABLE ? REDLOCK_PROMISE_DURABLE : 0) |
@@ -180,7 +187,7 @@ static void admit(void *arg)
     size_t node =
         client->admission == REDLOCK_ADMIT_WAIT ? rl_all(world.plan.n) : client->newcomer;
     redlock_code code =
-        redlock_admit(client->handle, how_of(client), node, on_admitted, client);
+        redlock_admit(client->handle, operator_how(client), node, on_admitted, client);
     client->is_admitting = code == REDLOCK_OK;
     if (code != REDLOCK_OK && code != REDLOCK_NO_MEMORY)
         oracle_accuse(INVARIANT_TOLD, "the operator: %s", redlock_last_error()->text);

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct client;
+
 /* If fewer nodes than a quorum could vote: waits for all, and recovers. False: they can,
    or the operator is busy. */
 bool operator_recovers(void);
@@ -20,6 +22,9 @@ void operator_replaces(unsigned node);
 
 /* Servers that nobody has used yet, while clients wait already. */
 void operator_founds(void);
+
+/* What this client asks redlock_admit() for, with the promises of the plan. */
+unsigned operator_how(const struct client *client);
 
 /* Prepares the operator's client, of an empty world. */
 void operator_init(void);

@@ -129,6 +129,9 @@ void oracle_sample(struct client *client, const struct command *command)
     int64_t heard = client_raw(client), told = command->told_us * VIRTUAL_US;
     bool same = old.server == command->server && old.process == command->process &&
                 old.history == command->history;
+    /* A node that promises to be durable may be compared over its restart. */
+    bool is_compared =
+        same || (old.server == command->server && world.plan.promises & RL_PROMISE_DURABLE);
     bool is_blamed = old.agreed >= client->erred_at;
     bool is_quick = heard - command->said_raw < borne(0) / 2;
     int64_t sent = believed_sent(command->said_raw, heard);
@@ -164,10 +167,12 @@ void oracle_sample(struct client *client, const struct command *command)
     const struct sample latest = *sample;
     bool changed = command->clock_changes != old.clock_changes;
     bool moved = gained > most / 4 || lost > most / 4;
-    if (same && (narrow(sample, &old) > most / 4 || moved || changed || old.is_disturbed)) {
+    bool is_outside = is_compared && narrow(sample, &old) > most / 4;
+    bool is_fault = is_compared && (is_outside || moved || changed || old.is_disturbed);
+    if (is_fault || !same)
         *sample = latest;
+    if (is_fault)
         note_fault(sample, &old, heard);
-    }
     if (!old.is_known || !same || !is_blamed) {
         sample->is_doubted |= same; /* by what was told before that */
         doubt(client);

@@ -245,6 +245,19 @@ void oracle_hear_marker(struct client *client, const struct command *command)
         node->had[seal->index] = seal->generation;
 }
 
+bool oracle_had_last(const struct client *client, unsigned node)
+{
+    for (unsigned index = 0; index < world.plan.n; index++) {
+        uint32_t had = client->node[node].had[index], latest = 1;
+        for (unsigned i = 0; i < world.plan.n; i++)
+            if (client->node[i].has[index] > latest)
+                latest = client->node[i].has[index];
+        if (had >= latest)
+            return true;
+    }
+    return false;
+}
+
 void oracle_members_looked(struct acquainted *node)
 {
     node->is_looking = false;

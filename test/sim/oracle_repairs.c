@@ -144,7 +144,8 @@ void oracle_say_repair(const struct command *command, struct claim *claim)
     struct client *client = &world.client[command->client];
     struct repair *repair = &claim->repair;
     rl_node_set bit = rl_bit(command->node);
-    if (repair->iteration != command->iteration) {
+    bool is_resent = claim->resent_in == command->iteration; /* it belongs to the round */
+    if (repair->iteration != command->iteration && !is_resent) {
         oracle_note_voting(client);
         if (oracle_watches(claim))
             judge_early(claim, command);

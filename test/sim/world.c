@@ -154,7 +154,7 @@ static bool can_recover(const struct client *client)
     bool can = client->is_alive && client->looks_since > 0 && !client->has_typo &&
                memcmp(client->address, world.address, sizeof(client->address)) == 0;
     for (unsigned i = 0; can && i < world.plan.n; i++)
-        can = client->node[i].has_been_active;
+        can = oracle_had_last(client, i);
     return can;
 }
 
@@ -181,7 +181,8 @@ static void calm(void)
     int64_t alone = somebody_can_recover() ? events_now() + RECOVERY : 0;
     while (world.plan.fenced && events_now() < bound && is_open()) {
         int64_t until = events_now() + 10 * VIRTUAL_S;
-        if (events_now() >= alone && operator_recovers() && alone > 0)
+        if (events_now() >= alone && operator_recovers() && alone > 0 &&
+            somebody_can_recover())
             oracle_accuse(INVARIANT_LIVENESS, "the nodes do not come back by themselves");
         run(until < bound ? until : bound, UINT64_MAX, true);
     }

@@ -299,9 +299,9 @@ static enum rl_admission_error retire(struct agent *agent, unsigned replaced)
 Test(member_promises, a_retired_server_is_no_member_of_any_list)
 {
     struct stores stores;
-    struct agent agent, operator, old;
+    struct agent agent, human, old;
     open_promised(&agent, &stores, 3, RL_PROMISE_SOLE);
-    replace_2_by_3(&operator, &stores);
+    replace_2_by_3(&human, &stores);
     agent_init_greeted(&old, &stores);
     cr_assert_eq(retire(&old, 2), RL_ADMISSION_OK);
     agent_run(&old, RL_SECOND);
@@ -320,13 +320,13 @@ Test(member_promises, a_retired_server_is_no_member_of_any_list)
 Test(member_promises, only_a_replaced_server_is_retired)
 {
     struct stores stores;
-    struct agent agent, operator;
+    struct agent agent, human;
     open_promised(&agent, &stores, 3, 0);
-    replace_2_by_3(&operator, &stores);
+    replace_2_by_3(&human, &stores);
     for (unsigned i = 0; i < 3; i++)
-        cr_assert_eq(retire(&operator, i), RL_ADMISSION_UNADMITTED);
-    agent_disconnected(&operator, 2);
-    cr_assert_eq(retire(&operator, 2), RL_ADMISSION_UNREACHED);
+        cr_assert_eq(retire(&human, i), RL_ADMISSION_UNADMITTED);
+    agent_disconnected(&human, 2);
+    cr_assert_eq(retire(&human, 2), RL_ADMISSION_UNREACHED);
 }
 
 /* --- what a client remembers --- */
@@ -355,32 +355,32 @@ Test(member_promises, sole_nodes_come_back_by_older_markers)
 Test(member_promises, a_majority_gives_no_older_marker_its_index_back)
 {
     struct stores stores;
-    struct agent agent, operator;
+    struct agent agent, human;
     open_promised(&agent, &stores, 3, RL_PROMISE_SOLE);
-    replace_2_by_3(&operator, &stores);
+    replace_2_by_3(&human, &stores);
     stores_restart(&stores, 2, true);
     agent_init_greeted(&agent, &stores);
     agent_run(&agent, 4 * rl_membership_quarantine(&agent.membership));
     cr_assert_eq(agent_active(&agent), 3);
-    agent_run(&operator, RL_SECOND);
-    cr_assert_eq(agent_active(&operator), 7);
+    agent_run(&human, RL_SECOND);
+    cr_assert_eq(agent_active(&human), 7);
 }
 
 /* A client that gave the indexes back would spare the operator the question. */
 Test(member_promises, no_client_gives_an_empty_durable_node_its_index_without_a_majority)
 {
     struct stores stores;
-    struct agent agent, operator;
+    struct agent agent, human;
     open_promised(&agent, &stores, 3, RL_PROMISE_DURABLE);
     for (unsigned i = 0; i < 2; i++) {
         stores_restart(&stores, i, false);
         agent_greet_again(&agent, i);
     }
     agent_run(&agent, 4 * rl_membership_quarantine(&agent.membership));
-    agent_init_greeted(&operator, &stores);
-    wait_for_all(&operator, 0, RL_ADMISSION_EMPTY);
-    wait_for_all(&operator, 3, RL_ADMISSION_OK);
-    struct agent *both[] = {&agent, &operator};
+    agent_init_greeted(&human, &stores);
+    wait_for_all(&human, 0, RL_ADMISSION_EMPTY);
+    wait_for_all(&human, 3, RL_ADMISSION_OK);
+    struct agent *both[] = {&agent, &human};
     agents_run(both, 2, rl_membership_quarantine(&agent.membership) + RL_SECOND);
     cr_assert_eq(agent_active(&agent), 7);
 }
@@ -402,13 +402,13 @@ Test(member_promises, a_majority_gives_an_empty_durable_node_its_index_back)
 Test(member_promises, a_promise_that_was_taken_back_does_not_come_back)
 {
     struct stores stores;
-    struct agent agent, operator;
+    struct agent agent, human;
     open_promised(&agent, &stores, 3, RL_PROMISE_DURABLE);
     agent_disconnected(&agent, 1);
-    agent_init_greeted(&operator, &stores);
-    cr_assert_eq(promise(&operator, 0), RL_ADMISSION_OK);
-    agent_run(&operator, RL_SECOND);
-    cr_assert_eq(rl_admission_progress(&operator.membership), RL_ADMISSION_DONE);
+    agent_init_greeted(&human, &stores);
+    cr_assert_eq(promise(&human, 0), RL_ADMISSION_OK);
+    agent_run(&human, RL_SECOND);
+    cr_assert_eq(rl_admission_progress(&human.membership), RL_ADMISSION_DONE);
     agent_run(&agent, 2 * RL_MEMBER_PROBE_INTERVAL);
     stores_restart(&stores, 1, false);
     agent_greet_again(&agent, 1);

@@ -349,6 +349,7 @@ Test(pace, names_what_is_wrong)
             node.now += 100 * RL_MS;
             node.off += rows[i].each;
         } while (read_clock(&node));
-        cr_assert_eq(node.pace.change.error, rows[i].error, "row %zu: %d", i, node.pace.change.error);
+        cr_assert_eq(node.pace.change.error, rows[i].error, "row %zu: %d", i,
+                     node.pace.change.error);
     }
 }

@@ -145,7 +145,8 @@ Test(simulated_redis, refuses_while_it_loads)
     expect(&fixture, "GET a", NOW, "-LOADING Redis is loading the dataset in memory\r\n");
     expect(&fixture, "SELECT 1", NOW, "+OK\r\n");
     expect(&fixture, "INFO persistence", NOW,
-           "$58\r\n# Persistence\r\nloading:1\r\nasync_loading:0\r\naof_enabled:0\r\n\r\n");
+           "$84\r\n# Persistence\r\nloading:1\r\nasync_loading:0\r\naof_enabled:0\r\n"
+           "aof_last_write_status:ok\r\n\r\n");
     close_fixture(&fixture);
 }
 

@@ -229,8 +229,7 @@ Test(system_clock, reading_is_bounded_by_its_call)
         int64_t before = machine.raw + machine.suspended, later;
         CHECK(begin.unslewed <= before / US, "a start in the future");
         CHECK(begin.boot <= (machine.mono + machine.suspended) / US, "the same");
-        CHECK(rl_clock_unslewed_ns(&later) >= before,
-              "an end before it was requested");
+        CHECK(rl_clock_unslewed_ns(&later) >= before, "an end before it was requested");
         before = machine.raw + machine.suspended;
         CHECK(rl_clocks_end().unslewed >= before / US, "the same");
     }

@@ -169,9 +169,10 @@ static void print_deployment(const redlock_health_report *report)
                   node->member_state == REDLOCK_MEMBER_NO_MAJORITY;
     }
     cli_print("fenced locks: %zu of %zu nodes vote, %zu are needed", voting, report->count,
-           needed);
+              needed);
     if (marked) {
-        cli_print("; longest TTL %s; promises: ", cli_span(span, marked->max_ttl_us / 1000));
+        cli_print("; longest TTL %s; promises: ",
+                  cli_span(span, marked->max_ttl_us / 1000));
         for (const struct cli_promise *it = cli_promises; it->name; it++)
             if (marked->promises & it->promise) {
                 cli_print("%s%s", separator, it->name);

@@ -6,7 +6,9 @@
 
 #include <string.h>
 
-#define TIMEOUT_MAX_MS 500 /* a node that hangs delays the release on the others by that */
+#define TIMEOUT_MAX_MS                                                                     \
+    500 /* a node that hangs delays the release on the others by that                      \
+         */
 
 /* If too few nodes confirm the release, the lock ends with its TTL. */
 void run_release_orphan(void *arg, const struct keeper_lock *lock)
