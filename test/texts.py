@@ -2,7 +2,8 @@
 """Lists the texts that the library and the command can print, and judges them.
 
 texts.py SOURCE_ROOT [--list]   The library names no option of the command (`--ttl`), the
-command no field of the C interface (`margin_ms`). A message has at most 160 characters
+command no field of the C interface (`margin_ms`). The command prints by src/cli/writer.h,
+which no reader can stop. A message has at most 160 characters
 besides what is put into it; a help and the lines of the recorder have more. A test with
 servers names each fault and each reason, or its text.
 """
@@ -78,6 +79,17 @@ def too_long(text):
     return is_message and len(PLACEHOLDER.sub("", text)) > MOST
 
 
+PRINTS = re.compile(r"\b(v?printf|puts|putchar|stdout|stderr)\b(?=[(,;)])")
+
+
+def printing(root):
+    """What prints itself."""
+    for path in sorted((root / "src/cli").rglob("*.c")):
+        for number, line in enumerate(without_comments(path.read_text()).splitlines(), 1):
+            if PRINTS.search(LITERAL.sub('""', line)):
+                yield f"{path.relative_to(root)}:{number}: {line.strip()}"
+
+
 ROW = re.compile(r'^    X\((\w+),(?: NULL,| "[^"]*",)?\s*(?:\\\n\s*)?"([^"]*)"', re.M)
 # How a test names one.
 NAMED = {"faults": r'FAULT_{0}\b|\bF\({0}\)|["=]{0}"',
@@ -120,6 +132,7 @@ def main():
               for where, text in [*library(root), *command(root)] if too_long(text)]
     wrong += [f"{row}: no test with servers names it"
               for row in unnamed(root) if row not in UNNAMED]
+    wrong += [f"{line}: print by cli_print() or cli_say()" for line in printing(root)]
     sys.exit("\n".join(wrong) or 0)
 
 

@@ -213,6 +213,18 @@ Test(admit, names_the_nodes_of_another_deployment)
     quorum_close(&s);
 }
 
+Test(admit, sets_promises_while_all_vote)
+{
+    struct quorum s;
+    quorum_open_fenced(&s, 3, NULL);
+    servers_do(&s.servers, 2, "FLUSHALL");
+    redlock_client_free(s.client);
+    s.client = quorum_client(&s, NULL);
+    redlock_admission how = REDLOCK_ADMIT_WAIT | REDLOCK_PROMISE_SOLE;
+    expect(&s, how, 0, REDLOCK_MEMBER_INACTIVE, 2, "");
+    quorum_close(&s);
+}
+
 Test(admit, replaces_while_all_others_vote)
 {
     struct quorum s;

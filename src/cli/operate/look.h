@@ -7,8 +7,7 @@
 /* A token that a quorum stores, with its key. */
 struct stored {
     uint64_t id;
-    uint32_t
-        lacking; /* the nodes that do not store it; LACKING_SOME: it is not known which */
+    uint32_t lacking; /* nodes that do not store it; LACKING_SOME: it is not known which */
 };
 
 #define LACKING_SOME UINT32_MAX
