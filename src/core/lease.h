@@ -175,8 +175,7 @@ struct rl_lease {
     rl_node_set missing;    /* known not to store it, by their last reply */
     rl_node_set silent;     /* timed out; only counted: the client removes what replies */
     enum rl_lease_state state : 8;
-    enum rl_cause cause : 7;
-    bool repair_due : 1; /* a node that lacks it may vote, since the last round began */
+    enum rl_cause cause : 8;
     uint8_t spread;      /* how early the watchdog extends, in 1/256; rl_lease_spread() */
     bool timed : 1;      /* the deadline is known; it is unknown for a bare token */
     bool decided : 1;    /* the round is won or lost */
@@ -186,7 +185,6 @@ struct rl_lease {
     bool leaving : 1;       /* its release is requested, and waits: no extension is sent */
     bool held : 1;          /* it was acquired or adopted, now or earlier */
     bool failed_to_extend : 1; /* LOST: the last extension that was decided had failed */
-    bool repairs : 1; /* the round is for such a node: if it recreates, one more follows */
 };
 
 /* `params`, `ballot` and `fences` must outlive the lease. `ballot` and `fences` have

@@ -58,9 +58,9 @@ void rl_lease_begin_extend(struct rl_lease *lease, const struct rl_view *view,
         report_not_extended(lease, update);
         return;
     }
-    lease->repairs = lease->repair_due || (lease->repairs && !lease->won);
-    lease->repair_due = false;
+    bool repairs = lease->round.repair_due || (lease->round.repairs && !lease->won);
     rl_lease_begin_vote(lease, view, RL_CMD_EXTEND, update);
+    lease->round.repairs = repairs;
     /* A bare token recreates no key. A shorter TTL takes effect at once, whether the round
        is won or lost (safety.md, rule 5). */
     update->recreate = lease->timed;
@@ -117,7 +117,7 @@ void rl_lease_repair(struct rl_lease *lease, const struct rl_view *view, unsigne
 {
     if (!(view->ready & rl_bit(node) & ~lease->holding))
         return;
-    lease->repair_due = true;
+    lease->round.repair_due = true;
     extend_soon(lease, view, update);
 }
 
@@ -127,8 +127,8 @@ static void extend_round_won(struct rl_lease *lease, const struct rl_view *view,
                              struct rl_update *update)
 {
     lease->holding = lease->round.granted;
-    if (lease->repair_due ||
-        (lease->repairs && rl_lease_count_votes(lease, RL_VOTE_RECREATED) > 0))
+    if (lease->round.repair_due ||
+        (lease->round.repairs && rl_lease_count_votes(lease, RL_VOTE_RECREATED) > 0))
         extend_soon(lease, view, update);
 }
 

@@ -24,7 +24,9 @@ enum rl_round_state { RL_ROUND_OPEN, RL_ROUND_WON, RL_ROUND_LOST };
 struct rl_round {
     rl_time start;
     rl_time due; /* when the first asked node times out, or earlier */
-    enum rl_command command;
+    enum rl_command command : 8;
+    bool repairs; /* for a node that lacks the lease: if it recreates, one more follows */
+    bool repair_due; /* such a node may vote, since the round began */
     uint32_t seq;
     rl_node_set waiting; /* asked; no reply and no timeout yet */
     rl_node_set granted; /* a node in neither set counts as a refusal */

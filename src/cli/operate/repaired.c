@@ -172,7 +172,8 @@ static bool repaired_print_json(const struct repaired *repaired, bool is_repaire
 static bool print_text(const struct repaired *repaired, bool is_repaired)
 {
     if (is_repaired && !repaired->cli->quiet)
-        cli_print("%zu locks are on all %zu nodes\n", repaired->locks, repaired->nodes_count);
+        cli_print("%zu locks are on all %zu nodes\n", repaired->locks,
+                  repaired->nodes_count);
     return cli_flush();
 }
 

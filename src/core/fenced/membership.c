@@ -189,8 +189,9 @@ static bool is_of_process(const struct rl_membership *membership,
 
 /* (safety.md, The marker) */
 static enum rl_member_state membership_state_of(const struct rl_membership *membership,
-                                                const struct rl_member *member)
+                                                unsigned node)
 {
+    const struct rl_member *member = &membership->member[node];
     const struct rl_marker *marker = &member->marker;
     if (!member->greeted)
         return RL_MEMBER_UNSEEN;
@@ -213,7 +214,7 @@ static enum rl_member_state membership_state_of(const struct rl_membership *memb
         return RL_MEMBER_QUARANTINED;
     /* A command that assigns an index is under way: no vote, even if the clock is trusted
        again. */
-    if (member->clock_off || member->claims)
+    if (membership->doubted & rl_bit(node) || member->claims)
         return RL_MEMBER_CLOCK;
     return member->unconfirmed ? RL_MEMBER_UNCONFIRMED : RL_MEMBER_ACTIVE;
 }
@@ -324,7 +325,7 @@ void rl_membership_update(struct rl_membership *membership, rl_time now)
         membership->learned_at = now;
     for (unsigned i = 0; i < membership->params.n; i++) {
         struct rl_member *member = &membership->member[i];
-        member->state = membership_state_of(membership, member);
+        member->state = membership_state_of(membership, i);
         if (member->greeted && member->state != RL_MEMBER_ACTIVE)
             member->look_at =
                 rl_min(member->look_at,
@@ -360,7 +361,7 @@ static bool learn(struct rl_membership *membership, unsigned node, struct rl_wor
     if (read)
         member->marker = marker;
     if (!read || !marker.active)
-        member->clock_off = false;
+        membership->doubted &= ~rl_bit(node);
     rl_admission_marker_read(membership, node);
     return is_another;
 }

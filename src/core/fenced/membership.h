@@ -52,9 +52,9 @@ struct rl_quarantine_watch {
 };
 
 /*
- * A node's clock was found wrong. While `clock_off` is true, the node has no vote at this
- * client: until it is known that our clock was wrong, or the marker is quarantined, or a
- * quarantine has passed since the last wrong reply.
+ * A node's clock was found wrong. While it is in `doubted`, it has no vote at this client:
+ * until it is known that our clock was wrong, or the marker is quarantined, or a quarantine
+ * has passed since the last wrong reply.
  */
 struct rl_doubt {
     struct rl_pace_change change; /* of the first wrong reply */
@@ -73,7 +73,6 @@ struct rl_member {
     bool garbled;    /* its marker key holds something else */
     bool pending;    /* a command is under way */
     bool claims;     /* that command assigns it the member index `claimed` */
-    bool clock_off;  /* its clock was found wrong: `doubt` */
     /* Its marker changed on this connection, at `changed_at`, and not by our command; or it
        refused a command because of its marker. Its history is not confirmed yet. */
     bool unconfirmed;
@@ -128,6 +127,7 @@ struct rl_membership {
     bool lost_race;            /* NEW, AT_ONCE: another client was first */
     struct rl_roster roster;   /* merged from the markers; deployment 0: not bound yet */
     rl_time learned_at;        /* when `roster` last changed */
+    rl_node_set doubted;       /* their clocks were found wrong: `doubt` of each */
     rl_time look_at;  /* all are read, because a clock was wrong: the last or next time */
     rl_time erred_at; /* our clock was wrong just before: by the unslewed clock; 0: never */
     struct rl_member member[RL_NODES_MAX];

@@ -41,8 +41,8 @@ static rl_node_set changed_at(const struct rl_membership *membership, rl_time mo
     for (unsigned i = 0; i < membership->params.n; i++) {
         const struct rl_member *member = &membership->member[i];
         const struct rl_pace_change *change = &member->doubt.change;
-        if (member->clock_off && change->after < moment && moment <= change->until &&
-            change->least <= amount && amount <= change->most)
+        if (membership->doubted & rl_bit(i) && change->after < moment &&
+            moment <= change->until && change->least <= amount && amount <= change->most)
             nodes |= rl_bit(i);
     }
     return nodes;
@@ -66,16 +66,16 @@ static void drop_doubts(struct rl_membership *membership)
         const struct rl_member *first = &membership->member[i / n];
         const struct rl_member *second = &membership->member[i % n];
         rl_time moment = first->doubt.change.until;
-        if (!first->clock_off || !second->clock_off)
+        rl_node_set both = rl_bit(i / n) | rl_bit(i % n);
+        if (both & ~membership->doubted)
             continue;
         rl_node_set nodes = changed_at(membership, moment, second->doubt.change.least);
         if (!are_enough(membership, nodes))
             continue;
         membership->erred_at = rl_max(membership->erred_at, moment);
-        for (; nodes; nodes &= nodes - 1) {
-            struct rl_member *member = &membership->member[rl_first(nodes)];
-            member->clock_off = member->doubt.repeated;
-        }
+        for (; nodes; nodes &= nodes - 1)
+            if (!membership->member[rl_first(nodes)].doubt.repeated)
+                membership->doubted &= ~rl_bit(rl_first(nodes));
         return;
     }
 }
@@ -86,59 +86,59 @@ static void attest(struct rl_membership *membership, unsigned node, rl_time sent
                    rl_time now)
 {
     const struct rl_pace *pace = &membership->member[node].pace;
-    for (unsigned i = 0; i < membership->params.n; i++) {
-        struct rl_member *member = &membership->member[i];
-        if (i != node && member->clock_off && sent >= member->doubt.first_at &&
-            rl_pace_attests(pace, now - sent, &member->doubt.change))
-            member->doubt.attested |= rl_bit(node);
+    rl_node_set others = membership->doubted & ~rl_bit(node);
+    for (; others; others &= others - 1) {
+        struct rl_doubt *doubt = &membership->member[rl_first(others)].doubt;
+        if (sent >= doubt->first_at && rl_pace_attests(pace, now - sent, &doubt->change))
+            doubt->attested |= rl_bit(node);
     }
 }
 
 bool rl_membership_is_clock_proven(const struct rl_membership *membership, unsigned node)
 {
-    const struct rl_member *member = &membership->member[node];
-    return member->clock_off &&
-           rl_count(member->doubt.attested) >= rl_majority(membership->params.n);
+    return membership->doubted & rl_bit(node) &&
+           rl_count(membership->member[node].doubt.attested) >=
+               rl_majority(membership->params.n);
 }
 
 /* --- doubts --- */
 
 /* In any state: the same reply, or one to an earlier command, may show an active marker. */
-static void doubt(struct rl_membership *membership, struct rl_member *member, rl_time now)
+RL_RARE static void note_doubt(struct rl_membership *membership, unsigned node, rl_time now)
 {
+    struct rl_member *member = &membership->member[node];
     const struct rl_pace_change *change = &member->pace.change;
     struct rl_doubt *doubt = &member->doubt;
     doubt->last_at = now;
     if (member->watch.since != RL_NEVER)
         member->watch.since = now;
-    if (member->clock_off) {
+    if (membership->doubted & rl_bit(node)) {
         doubt->repeated = true;
     } else if (change->after >= membership->erred_at) {
-        member->clock_off = true;
+        membership->doubted |= rl_bit(node);
         *doubt = (struct rl_doubt){.change = *change, .first_at = now, .last_at = now};
         drop_doubts(membership);
     }
+    look_at_all(membership, now);
+    rl_membership_update(membership, now);
 }
 
 rl_time rl_membership_doubts_until(const struct rl_membership *membership, unsigned node)
 {
-    const struct rl_member *member = &membership->member[node];
-    if (!member->clock_off)
-        return RL_NEVER;
-    return rl_time_add_sat(member->doubt.last_at, rl_membership_quarantine(membership));
+    rl_time last_at = membership->member[node].doubt.last_at;
+    return membership->doubted & rl_bit(node)
+               ? rl_time_add_sat(last_at, rl_membership_quarantine(membership))
+               : RL_NEVER;
 }
 
 /* What the node may have forgotten early by then has ended. */
 void rl_membership_end_doubts(struct rl_membership *membership, rl_time now)
 {
-    bool any = false;
-    for (unsigned i = 0; i < membership->params.n; i++) {
-        if (now < rl_membership_doubts_until(membership, i))
-            continue;
-        membership->member[i].clock_off = false;
-        any = true;
-    }
-    if (any)
+    rl_node_set doubted = membership->doubted;
+    for (rl_node_set rest = doubted; rest; rest &= rest - 1)
+        if (now >= rl_membership_doubts_until(membership, rl_first(rest)))
+            membership->doubted &= ~rl_bit(rl_first(rest));
+    if (membership->doubted != doubted)
         rl_membership_update(membership, now);
 }
 
@@ -146,17 +146,15 @@ void rl_membership_end_doubts(struct rl_membership *membership, rl_time now)
 bool rl_membership_time(struct rl_membership *membership, unsigned node, rl_time sent,
                         rl_time now, rl_time unslewed, rl_time reported)
 {
-    struct rl_member *member = &membership->member[node];
     rl_time sent_at = unslewed - (now - sent);
     bool is_bound = membership->roster.deployment > 0;
-    if (is_bound && !is_in_time(membership, member, sent_at, unslewed, reported)) {
-        doubt(membership, member, now);
-        look_at_all(membership, now);
-        rl_membership_update(membership, now);
+    if (is_bound &&
+        !is_in_time(membership, &membership->member[node], sent_at, unslewed, reported)) {
+        note_doubt(membership, node, now);
         return false;
     }
     if (is_bound)
         attest(membership, node, sent, now);
     /* After a reply that shows a wrong clock, replies sent with it are not trusted. */
-    return !member->clock_off;
+    return !(membership->doubted & rl_bit(node));
 }

@@ -5,24 +5,23 @@ static rl_time share(rl_time span, uint32_t ppm)
     return span / 1000000 * ppm + span % 1000000 * ppm / 1000000;
 }
 
-/* What later replies are compared with. */
-static void pace_set(struct rl_pace *pace, rl_time high, rl_time received, rl_time reported)
+/* Later replies are compared with this one. */
+RL_RARE static void pace_start(struct rl_pace *pace, rl_time high, rl_time sent,
+                               rl_time received, rl_time reported)
 {
-    pace->low = reported - received;
-    pace->high = high;
-    pace->at = received;
-    pace->reported = reported;
-    pace->since = received;
-    pace->excess = 0;
-}
-
-static void pace_start(struct rl_pace *pace, rl_time high, rl_time sent, rl_time received,
-                       rl_time reported)
-{
-    pace_set(pace, high, received, reported);
-    pace->known = true;
-    pace->agree = pace->quick = (struct rl_pace_agreement){received, received - sent};
-    pace->agreed_at = sent;
+    struct rl_pace_agreement first = {received, received - sent};
+    *pace = (struct rl_pace){
+        .known = true,
+        .low = reported - received,
+        .high = high,
+        .at = received,
+        .reported = reported,
+        .since = received,
+        .agree = first,
+        .quick = first,
+        .agreed_at = sent,
+        .change = pace->change,
+    };
 }
 
 /* The distance between two intervals; 0: they overlap. */
@@ -83,16 +82,17 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time 
         return false;
     }
     bool ahead = reported - received > high;
-    pace_set(pace, most, received, reported);
-    note_agreement(pace, sent, received, slack);
-    pace->excess = excess;
+    pace->at = received;
+    pace->reported = reported;
     pace->since = since;
-    if (gap > 0) /* the nearest possible offset: the change counts only once */
-        pace->low = pace->high = ahead ? pace->low : pace->high;
-    else {
-        pace->low = rl_max(pace->low, low);
-        pace->high = rl_min(pace->high, high);
+    pace->excess = excess;
+    if (gap > 0) { /* the nearest possible offset: the change counts only once */
+        pace->low = pace->high = ahead ? reported - received : most;
+    } else {
+        pace->low = rl_max(reported - received, low);
+        pace->high = rl_min(most, high);
     }
+    note_agreement(pace, sent, received, slack);
     return true;
 }
 
