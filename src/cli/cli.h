@@ -5,6 +5,7 @@
 #include <event2/event.h>
 #include <jansson.h>
 #include <redlock/admin.h>
+#include <signal.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -247,9 +248,10 @@ void cli_drain(const struct cli *cli);
  * Calls `caught` from the loop at the first HUP, INT or TERM; the second one ends the
  * process. A signal that was ignored when the process began stays ignored.
  */
-#define CLI_SIGNALS 3
 struct cli_signals {
-    struct event *events[CLI_SIGNALS];
+    struct event *event;
+    int fd; /* the signals are blocked, so that the writer sees one before the loop does */
+    sigset_t before;
     void (*caught)(void *arg);
     void *arg;
     int number; /* the number of the signal that came; 0: none */

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 /*
@@ -156,42 +157,53 @@ void cli_set(void *flag)
     *(bool *)flag = true;
 }
 
-static const int signal_numbers[CLI_SIGNALS] = {SIGHUP, SIGINT, SIGTERM};
+/* 0: none has come. */
+static int next_signal(const struct cli_signals *signals)
+{
+    struct signalfd_siginfo signal;
+    ssize_t size = read(signals->fd, &signal, sizeof(signal));
+    return size == (ssize_t)sizeof(signal) ? (int)signal.ssi_signo : 0;
+}
 
-static void caught(evutil_socket_t number, short what, void *arg)
+static void caught(evutil_socket_t fd, short what, void *arg)
 {
     struct cli_signals *signals = arg;
+    int number = next_signal(signals);
+    (void)fd;
     (void)what;
+    if (number == 0)
+        return;
     if (number == SIGTERM || signals->number != 0)
         writer_hurry();
     if (signals->number != 0)
-        cli_fail(CLI_SIGNALLED + (int)number, "%s again: ended at once",
-                 strsignal((int)number));
-    signals->number = (int)number;
+        cli_fail(CLI_SIGNALLED + number, "%s again: ended at once", strsignal(number));
+    signals->number = number;
     signals->caught(signals->arg);
 }
 
 void cli_signals_begin(struct cli_signals *signals, struct event_base *base,
                        void (*on_signal)(void *arg), void *arg)
 {
+    sigset_t ends;
+    writer_signals(&ends);
     *signals = (struct cli_signals){.caught = on_signal, .arg = arg};
-    for (int i = 0; i < CLI_SIGNALS; i++) {
-        struct sigaction inherited;
-        if (sigaction(signal_numbers[i], NULL, &inherited) == 0 &&
-            inherited.sa_handler == SIG_IGN)
-            continue;
-        signals->events[i] = evsignal_new(base, signal_numbers[i], caught, signals);
-        if (!signals->events[i] || evsignal_add(signals->events[i], NULL) != 0)
-            cli_fail(CLI_FAILED, "signals cannot be caught: %s", strerror(errno));
-    }
+    sigprocmask(SIG_BLOCK, &ends, &signals->before);
+    signals->fd = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals->fd < 0)
+        cli_fail(CLI_FAILED, "signals cannot be caught: %s", strerror(errno));
+    signals->event = cli_need_memory(
+        event_new(base, signals->fd, EV_READ | EV_PERSIST, caught, signals));
+    event_add(signals->event, NULL);
 }
 
+/* What came meanwhile came too late. */
 void cli_signals_end(struct cli_signals *signals)
 {
-    for (int i = 0; i < CLI_SIGNALS; i++)
-        if (signals->events[i])
-            event_free(signals->events[i]);
-    memset(signals->events, 0, sizeof(signals->events));
+    while (next_signal(signals) != 0) {
+    }
+    event_free(signals->event);
+    close(signals->fd);
+    sigprocmask(SIG_SETMASK, &signals->before, NULL);
 }
 
 int cli_acquire_exit(redlock_code code, int held_elsewhere)

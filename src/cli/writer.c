@@ -122,8 +122,7 @@ static bool is_reached(const struct writer *writer, enum goal goal)
     return (goal == ALL ? writer->size : writer->needed) == 0;
 }
 
-/* Those of HUP, INT and TERM that are not ignored. */
-static void set_of_ends(sigset_t *ret_set)
+void writer_signals(sigset_t *ret_set)
 {
     static const int numbers[] = {SIGHUP, SIGINT, SIGTERM};
     sigemptyset(ret_set);
@@ -171,7 +170,7 @@ static void wait_for(struct writer *writer, enum goal goal, void (*meanwhile)(vo
                      void *arg)
 {
     sigset_t ends, before;
-    set_of_ends(&ends);
+    writer_signals(&ends);
     pthread_sigmask(SIG_BLOCK, &ends, &before);
     pthread_mutex_lock(&writer->lock);
     size_t size = writer->size;

@@ -11,6 +11,7 @@
 #ifndef CLI_WRITER_H
 #define CLI_WRITER_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -26,6 +27,9 @@ void writer_message(const char *line, size_t len);
  * end of the process waits until the results are written.
  */
 void writer_result(int fd, const char *bytes, size_t len);
+
+/* Those of HUP, INT and TERM that are not ignored: the ones that end redlock. */
+void writer_signals(sigset_t *ret_set);
 
 /*
  * The errno of the first write that failed; EINTR if results were dropped because of the

@@ -268,6 +268,19 @@ def _(quorum):
         ends_by_term(quorum, words, 143)
 
 
+@case("TERM waits for the loop, so that who waits for a reader sees it, too")
+def _(quorum):
+    admit(quorum)
+    for words in (["status", "--watch", "k"], ["elect", "--observe", "job"]):
+        process = lab.start(*words, env=on(quorum))
+        process.stdout.readline()
+        lab.wait_for(lambda: lab.are_asleep([process.pid]), f"{words} to wait")  # noqa: B023
+        mask = re.search(r"^SigBlk:\s*(\w+)$", lab.read(f"/proc/{process.pid}/status"), re.M)[1]
+        check(int(mask, 16) >> (signal.SIGTERM - 1) & 1, f"{words} catches TERM in a callback")
+        process.terminate()
+        finish(process).expect(143, err=None)
+
+
 @case("stdout and stderr are full: TERM ends what works on all the time")
 def _(quorum):
     for words in (["-v", "bench", "-d", "1h"], ["-v", "bench", "--json", "-d", "1h"]):
