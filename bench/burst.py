@@ -68,10 +68,12 @@ def laps(holders, count, rounds):
 
 
 def thread_failures(build, quorum):
+    """How many threads got no lock, and how many releases were not confirmed."""
     racer = race.Racer("threads", [build / "bench/cycle", "sync"], quorum)
-    failed = sum(racer.lap(THREADS, f"{THREADS}c")["failed"] for _ in range(2))
+    laps = [racer.lap(THREADS, f"{THREADS}c") for _ in range(2)]
     racer.close()
-    return failed
+    denied = sum(lap["denied"] for lap in laps)
+    return denied, sum(lap["failed"] for lap in laps) - denied
 
 
 async def gather(module, quorum):
@@ -131,14 +133,16 @@ def run(options):
                     name = f"{count // 1000}k_busy{busy}"
                     kept[name] = laps(holders, count, options.rounds)
                     judge_laps(kept[name], name, figures, goals)
-                figures[f"threads_busy{busy}_failed"] = thread_failures(build, quorum)
+                denied, unconfirmed = thread_failures(build, quorum)
+                figures[f"threads_busy{busy}_failed"] = denied
+                figures[f"threads_busy{busy}_unconfirmed"] = unconfirmed
                 took, failed = asyncio.run(gather(redlock_quorum, quorum))
                 figures[f"asyncio_busy{busy}_s"] = took
                 figures[f"asyncio_busy{busy}_failed"] = failed
                 goals[f"threads_busy{busy}_failed"] = goals[f"asyncio_busy{busy}_failed"] = None, 0
-                print(f"beside {busy}: of {THREADS} threads "
-                      f"{figures[f'threads_busy{busy}_failed']} failed, of {TASKS} tasks of "
-                      f"asyncio {failed}, in {took:.2f} s", flush=True)
+                print(f"beside {busy}: of {2 * THREADS} threads {denied} failed, and "
+                      f"{unconfirmed} releases; of {TASKS} tasks of asyncio {failed}, in "
+                      f"{took:.2f} s", flush=True)
         for one in {one for one, _ in holders.values()}:
             one.close()
     race.write_json(options.json, {**figures, "rounds": kept})

@@ -203,6 +203,7 @@ static void *cycle_in_thread(void *arg)
         redlock_hold *hold;
         int64_t began = now;
         redlock_code code = redlock_lock(sync_nodes, self->key, LAP_KEY, &options, &hold);
+        self->log.denied += code != REDLOCK_OK;
         if (code == REDLOCK_OK) {
             code = redlock_unlock(hold, REDLOCK_CONFIRM);
             redlock_hold_free(hold);
@@ -238,7 +239,7 @@ static void cycle_in_threads(const char *const *uris, size_t nodes,
         for (unsigned i = 0; i < order.lanes; i++) {
             pthread_join(worker[i].thread, NULL);
             all[i] = worker[i].log;
-            worker[i].log.cycles = worker[i].log.failed = 0;
+            worker[i].log.cycles = worker[i].log.failed = worker[i].log.denied = 0;
         }
         lap_end(&lap, all, order.lanes);
     }

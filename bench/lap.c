@@ -146,7 +146,8 @@ static void merge(struct lap_log *log, size_t logs)
         memcpy(log->ns + log->cycles, log[i].ns, log[i].cycles * sizeof(*log->ns));
         log->cycles += log[i].cycles;
         log->failed += log[i].failed;
-        log[i].cycles = log[i].failed = 0;
+        log->denied += log[i].denied;
+        log[i].cycles = log[i].failed = log[i].denied = 0;
     }
     qsort(log->ns, log->cycles, sizeof(*log->ns), compare);
 }
@@ -168,14 +169,15 @@ void lap_end(struct lap *lap, struct lap_log *log, size_t logs)
     getrusage(RUSAGE_SELF, &used); /* before the sorting */
     merge(log, logs);
     printf(
-        "{\"cycles\": %zu, \"failed\": %zu, \"seconds\": %.6f, \"over_s\": %.6f, "
+        "{\"cycles\": %zu, \"failed\": %zu, \"denied\": %zu, \"seconds\": %.6f, "
+        "\"over_s\": %.6f, "
         "\"p50_us\": %.3f, \"p99_us\": %.3f, \"cpu_s\": %.6f",
-        log->cycles, log->failed, seconds, (double)lap->over / 1e9,
+        log->cycles, log->failed, log->denied, seconds, (double)lap->over / 1e9,
         quantile_us(log->ns, log->cycles, 0.5), quantile_us(log->ns, log->cycles, 0.99),
         (double)(cpu_ns(&used) - lap->cpu_ns) / 1e9);
     if (alloc_faults_calls)
         print_calls(&lap->calls, &calls);
     puts("}");
     fflush(stdout);
-    log->cycles = log->failed = 0;
+    log->cycles = log->failed = log->denied = 0;
 }

@@ -61,6 +61,7 @@ void lap_key(unsigned lane, char ret_key[LAP_KEY + 1]);
 struct lap_log {
     uint32_t *ns;
     size_t cycles, failed;
+    size_t denied; /* threads only: of the failed ones, those that got no lock */
 };
 
 void lap_log_init(struct lap_log *log);

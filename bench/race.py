@@ -195,9 +195,10 @@ def write_json(path, figures):
 
 def judge(figures, goals):
     """Prints what is not as it is wanted: {key: (at least, at most)}; whether all is."""
-    missed = [f"{name} is {figures[name]:.3g}, wanted {'>=' if low else '<='} {low or high}"
-              for name, (low, high) in goals.items() if name in figures
-              and not (low or figures[name]) <= figures[name] <= (high or figures[name])]
+    found = [(name, figures[name], *goal) for name, goal in goals.items() if name in figures]
+    missed = [f"{name} is {figure:.3g}, wanted {f'<= {high}' if low is None else f'>= {low}'}"
+              for name, figure, low, high in found
+              if low is not None and figure < low or high is not None and figure > high]
     for line in missed:
         print(f"missed: {line}")
     return not missed
