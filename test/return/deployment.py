@@ -210,7 +210,8 @@ class Deployment:
         if self.row.fails_over:
             self.replicate()
         promise = ["--promise", self.row.promise] if self.row.promise else []
-        self.redlock("admit", "--new", "--at-once", *promise).expect(0)
+        if self.row.kinds != ("plain",):
+            self.redlock("admit", "--new", "--at-once", *promise).expect(0)
         if self.row.fails_over == "lost":
             self.part_from_replica()
         return self
