@@ -21,14 +21,17 @@ typedef struct redlock_settings {
     const char *const *uris;
     size_t count;
     redlock_options *options;
-    int64_t ttl_ms;  /* for the options of a lock; default REDLOCK_TTL_MS */
-    int64_t wait_ms; /* for a lock; default FOREVER */
+    int64_t ttl_ms;      /* for the options of a lock; default REDLOCK_TTL_MS */
+    int64_t wait_ms;     /* for a lock; default FOREVER */
+    const char *warning; /* for the user: the file's group may write it; or NULL */
 } redlock_settings;
 
 /*
  * Reads the settings. A variable overrides the file; a value that is overridden must be
  * possible, too, but for the nodes. `file` is the configuration file. NULL or empty: that
- * of REDLOCK_CONFIG, otherwise /etc/redlock.conf if it exists. `nodes`, if not NULL,
+ * of REDLOCK_CONFIG, otherwise /etc/redlock.conf if it exists. It has at most 64 KiB; a
+ * pipe is read once, and must end within 5 s. A regular file that all users may write, or
+ * that belongs to neither root nor the effective user, is refused. `nodes`, if not NULL,
  * overrides the list of nodes. If a value is refused, redlock_last_error() names it and its
  * line of the file, or its variable, but never a password; `ret_error`, if not NULL, is a
  * copy. A process that is setuid or alike reads no variable.

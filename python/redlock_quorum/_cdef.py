@@ -653,6 +653,7 @@ typedef struct redlock_settings {
     redlock_options *options;
     int64_t ttl_ms;
     int64_t wait_ms;
+    const char *warning;
 } redlock_settings;
 redlock_code redlock_settings_read(const char *file, const char *nodes, redlock_settings **ret_settings, redlock_error *ret_error);
 void redlock_settings_free(redlock_settings *settings);

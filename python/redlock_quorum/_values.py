@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import logging
 import math
 import os
 import threading
@@ -160,6 +161,8 @@ def from_environment() -> tuple[list[str], Options]:
         raise of_last_call()
     found = ffi.gc(made[0], lib.redlock_settings_free)
     native = found.options
+    if found.warning != NULL:
+        logging.getLogger("redlock_quorum").warning("%s", os.fsdecode(ffi.string(found.warning)))
     values: dict[str, Any] = {name: getattr(native, name) for name in _OTHERS}
     for name in _TEXTS:
         if (text := getattr(native, name)) != NULL:

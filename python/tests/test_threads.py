@@ -559,6 +559,17 @@ def test_the_configuration_of_the_command(quorum, monkeypatch, tmp_path):
         rq.Client()
 
 
+def test_a_configuration_that_the_group_may_write(monkeypatch, tmp_path, caplog):
+    path = tmp_path / "config"
+    path.write_text("nodes = unix:///nowhere\n")
+    path.chmod(0o664)
+    monkeypatch.delenv("REDLOCK_NODES", raising=False)
+    monkeypatch.setenv("REDLOCK_CONFIG", str(path))
+    rq.Client().close()
+    [record] = [one for one in caplog.records if one.levelname == "WARNING"]
+    assert record.getMessage().endswith("config: the group may write it: chmod g-w")
+
+
 def test_options_and_the_configuration(quorum, monkeypatch, tmp_path):
     from redlock_quorum import _values
     path, secret = tmp_path / "config", tmp_path / "secret"

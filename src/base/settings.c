@@ -11,6 +11,7 @@
 
 #include "error.h"
 #include "options.h"
+#include "settings_file.h"
 
 #ifndef RL_SETTINGS_FILE /* a test reads another one */
 #define RL_SETTINGS_FILE "/etc/redlock.conf"
@@ -41,6 +42,7 @@ struct settings {
     const char *nodes;
     int64_t drift_ppm;
     char *texts[SETTINGS]; /* that are stored, allocated */
+    char *warning;
 };
 
 static const struct setting {
@@ -99,13 +101,6 @@ static const char *end_of(const char *name)
 {
     size_t len = strlen(name);
     return len > SHOWN_FILE ? name + len - SHOWN_FILE : name;
-}
-
-static redlock_code fail_file(const char *what, const char *name)
-{
-    return errno == ENOMEM
-               ? rl_fail_by_code(REDLOCK_NO_MEMORY)
-               : fail(REDLOCK_REASON_NONE, "%s%s: %s", what, end_of(name), strerror(errno));
 }
 
 /* --- values --- */
@@ -300,36 +295,48 @@ static redlock_code read_line(struct reader *reader, const char *file, unsigned 
 /* UTF-8: some editors write it at the beginning of a file, where users do not see it. */
 static const char byte_order_mark[] = "\xef\xbb\xbf";
 
-static redlock_code read_lines(struct reader *reader, const char *name, FILE *file)
+static redlock_code read_lines(struct reader *reader, const char *name,
+                               const struct rl_settings_file *file)
 {
     redlock_code code = REDLOCK_OK;
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t len;
-    errno = 0;
-    for (unsigned number = 1;
-         code == REDLOCK_OK && (len = getline(&line, &room, file)) >= 0; number++) {
-        bool has_mark = number == 1 && strncmp(line, byte_order_mark, 3) == 0;
-        code =
-            strlen(line) == (size_t)len
-                ? read_line(reader, end_of(name), number, line + (has_mark ? 3 : 0))
-                : fail(REDLOCK_REASON_MALFORMED, "%s:%u: a NUL byte", end_of(name), number);
-        if (code == REDLOCK_OK)
-            errno = 0;
+    char *line = file->text, *end = file->text + file->len, *next;
+    if (strncmp(line, byte_order_mark, 3) == 0)
+        line += 3;
+    for (unsigned number = 1; code == REDLOCK_OK && line < end; number++, line = next) {
+        char *stop = memchr(line, '\n', (size_t)(end - line));
+        next = stop ? stop + 1 : end;
+        if (stop)
+            *stop = '\0';
+        code = line + strlen(line) == (stop ? stop : end)
+                   ? read_line(reader, name, number, line)
+                   : fail(REDLOCK_REASON_MALFORMED, "%s:%u: a NUL byte", name, number);
     }
-    if (code == REDLOCK_OK && (errno != 0 || ferror(file)))
-        code = fail_file("", name);
-    free(line);
     return code;
 }
 
-static redlock_code read_file(struct reader *reader, const char *name, bool may_be_absent)
+static redlock_code note_warning(struct settings *made, const char *name)
 {
-    FILE *file = fopen(name, "re");
-    if (!file)
-        return may_be_absent && errno == ENOENT ? REDLOCK_OK : fail_file("", name);
-    redlock_code code = read_lines(reader, name, file);
-    fclose(file);
+    char *text;
+    if (asprintf(&text, "%s: the group may write it: chmod g-w", name) < 0)
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
+    made->shown.warning = made->warning = text;
+    return REDLOCK_OK;
+}
+
+static redlock_code read_file(struct reader *reader, const char *path, bool may_be_absent)
+{
+    struct rl_settings_file file;
+    const char *wrong = rl_settings_file_read(path, &file), *name = end_of(path);
+    if (wrong && may_be_absent && errno == ENOENT)
+        return REDLOCK_OK;
+    if (wrong && errno == ENOMEM)
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
+    if (wrong)
+        return fail(REDLOCK_REASON_NONE, "%s: %s", name, wrong);
+    redlock_code code = read_lines(reader, name, &file);
+    if (code == REDLOCK_OK && file.group_may_write)
+        code = note_warning(reader->made, name);
+    free(file.text);
     return code;
 }
 
@@ -374,7 +381,8 @@ static redlock_code read_all(struct reader *reader, const char *file, const char
     /* The file is read at each connection. If it cannot be read, report that once, here. */
     const char *secret = made->options.password_file;
     if (secret && faccessat(AT_FDCWD, secret, R_OK, AT_EACCESS) != 0)
-        return fail_file("password file ", secret);
+        return fail(REDLOCK_REASON_NONE, "password file %s: %s", end_of(secret),
+                    strerror(errno));
     if (made->options.connect_timeout_ms < made->options.node_timeout_ms)
         made->options.connect_timeout_ms = made->options.node_timeout_ms;
     made->options.drift_ppm = (uint32_t)made->drift_ppm;
@@ -389,8 +397,8 @@ redlock_code redlock_settings_read(const char *file, const char *nodes,
     redlock_code code = made ? REDLOCK_OK : rl_fail_by_code(REDLOCK_NO_MEMORY);
     if (made) {
         redlock_options_init(&made->options);
-        made->shown = (redlock_settings){made->uris, 0, &made->options, REDLOCK_TTL_MS,
-                                         REDLOCK_FOREVER};
+        made->shown = (redlock_settings){
+            made->uris, 0, &made->options, REDLOCK_TTL_MS, REDLOCK_FOREVER, NULL};
         made->drift_ppm = REDLOCK_DRIFT_PPM;
         code = read_all(&(struct reader){.made = made}, file, nodes);
     }
@@ -410,5 +418,7 @@ void redlock_settings_free(redlock_settings *settings)
     struct settings *made = (struct settings *)settings; /* `shown` is its first member */
     for (size_t i = 0; made && i < SETTINGS; i++)
         free(made->texts[i]);
+    if (made)
+        free(made->warning);
     free(made);
 }

@@ -64,6 +64,8 @@ void cli_configure(struct cli *cli)
                  why.code == REDLOCK_BAD_NODES && why.reason == REDLOCK_REASON_EMPTY
                      ? ", or -N"
                      : "");
+    if (found->warning)
+        cli_say(cli, "%s", found->warning);
     fill_options(&cli->options, found->options);
     if (cli->lease.ttl_ms == CLI_UNSAID)
         cli->lease.ttl_ms = found->ttl_ms;

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Option before environment before file, and secrets by every way except argv."""
 
+import os
+
 import lab
 from lab import case, check, equal, on, redlock, start
 
@@ -96,6 +98,21 @@ def _(quorum):
     env = on(quorum, REDLOCK_TTL="", REDLOCK_WAIT="", REDLOCK_USERNAME="",
              REDLOCK_PASSWORD="", REDLOCK_PASSWORD_FILE="")
     redlock("acquire", "k", env=env).expect(0)
+
+
+@case("a file that all users may write is refused; one of a group is warned of; a pipe will do")
+def _(quorum):
+    text = f"nodes = {quorum.nodes}\n"
+    redlock("status", "--config", config(text, 0o646), "k").expect(
+        78, err="^redlock: [^\n]*: all users may write it: chmod o-w\n$")
+    path = config(text, 0o664)
+    redlock("status", "--config", path, "k").expect(1, err="the group may write it: chmod g-w\n$")
+    redlock("-q", "status", "--config", path, "k").expect(1, err="^$")
+    reader, writer = os.pipe()
+    os.write(writer, text.encode())
+    os.close(writer)
+    redlock("status", "--config", f"/dev/fd/{reader}", "k", pass_fds=(reader,)).expect(1, err="^$")
+    os.close(reader)
 
 
 # --- secrets ---

@@ -204,6 +204,76 @@ Test(settings, lines_that_are_refused)
     refused("other", REDLOCK_BAD_OPTION, REDLOCK_REASON_MALFORMED, "other:1: a NUL byte");
 }
 
+/* An open pipe, whose name is "/dev/fd/N", with these bytes. */
+static const char *pipe_with(const char *text, int ends[2])
+{
+    static char name[32];
+    cr_assert(pipe(ends) == 0 && write(ends[1], text, strlen(text)) >= 0);
+    snprintf(name, sizeof(name), "/dev/fd/%d", ends[0]);
+    return name;
+}
+
+Test(settings, a_pipe_is_read_once_and_must_end)
+{
+    char text[100];
+    int ends[2];
+    const char *name = pipe_with("nodes = unix:///pipe\nttl = 7s", ends);
+    snprintf(text, sizeof(text), "%s: has no end after 5 s", name);
+    refused(name, REDLOCK_BAD_OPTION, REDLOCK_REASON_NONE, text);
+    close(ends[0]);
+    close(ends[1]);
+    name = pipe_with("nodes = unix:///pipe\nttl = 7s", ends);
+    close(ends[1]);
+    redlock_settings *settings = read_settings(name, NULL);
+    cr_assert_str_eq(settings->uris[0], "unix:///pipe");
+    cr_assert_eq(settings->ttl_ms, 7000);
+    redlock_settings_free(settings);
+    close(ends[0]);
+    cr_assert_eq(mkfifo("other", 0600), 0);
+    refused("other", REDLOCK_BAD_OPTION, REDLOCK_REASON_NONE,
+            "other: has no end after 5 s");
+}
+
+Test(settings, at_most_64_kib)
+{
+    static char text[65536 + 2] = "nodes = unix:///a\n#";
+    memset(text + strlen(text), 'x', 65536 - strlen(text));
+    write_file("other", text);
+    redlock_settings_free(read_settings("other", NULL));
+    text[65536] = '\n';
+    line_refused(text, REDLOCK_REASON_NONE, "other: is longer than 64 KiB");
+    refused("/dev/zero", REDLOCK_BAD_OPTION, REDLOCK_REASON_NONE,
+            "/dev/zero: is longer than 64 KiB");
+}
+
+Test(settings, who_may_write_the_file)
+{
+    write_file("other", "nodes = unix:///a\n");
+    cr_assert_eq(chmod("other", 0644), 0);
+    redlock_settings *settings = read_settings("other", NULL);
+    cr_assert_null(settings->warning);
+    redlock_settings_free(settings);
+    cr_assert_eq(chmod("other", 0664), 0);
+    settings = read_settings("other", NULL);
+    cr_assert_str_eq(settings->warning, "other: the group may write it: chmod g-w");
+    redlock_settings_free(settings);
+    cr_assert_eq(chmod("other", 0602), 0);
+    refused("other", REDLOCK_BAD_OPTION, REDLOCK_REASON_NONE,
+            "other: all users may write it: chmod o-w");
+    cr_assert(symlink("other", "default.conf") == 0);
+    refused(NULL, REDLOCK_BAD_OPTION, REDLOCK_REASON_NONE,
+            "default.conf: all users may write it: chmod o-w");
+    if (geteuid() != 0)
+        return;
+    cr_assert(chmod(".", 0711) == 0 && chown("other", 4711, 0) == 0);
+    cr_assert_eq(chmod("other", 0600), 0);
+    refused("other", REDLOCK_BAD_OPTION, REDLOCK_REASON_NONE,
+            "other: belongs to another user: chown it");
+    cr_assert_eq(seteuid(4711), 0);
+    redlock_settings_free(read_settings("other", NULL));
+    cr_assert_eq(seteuid(0), 0);
+}
+
 Test(settings, variables_that_are_refused)
 {
     setenv("REDLOCK_TTL", "soon\n", 1);

@@ -10,6 +10,7 @@ typedef struct redlock_settings {
     redlock_options *options;
     int64_t ttl_ms;
     int64_t wait_ms;
+    const char *warning;
 } redlock_settings;
 REDLOCK_API redlock_code redlock_settings_read(const char *file, const char *nodes,
                                                redlock_settings **ret_settings,
