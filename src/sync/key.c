@@ -3,6 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/system.h"
+
+#define PRIME UINT64_C(0x7fffffff) /* so that no product overflows */
+
 /* --- the table --- */
 
 void rl_keys_init(struct rl_keys *keys, struct rl_loop_owner *loop,
@@ -11,6 +15,9 @@ void rl_keys_init(struct rl_keys *keys, struct rl_loop_owner *loop,
     keys->loop = loop;
     keys->advance = advance;
     TAILQ_INIT(&keys->idle);
+    if (!rl_system_random(&keys->seed, sizeof(keys->seed), false))
+        keys->seed = (uint64_t)rl_system_clock_ns(CLOCK_MONOTONIC);
+    keys->seed %= PRIME;
 }
 
 void rl_keys_free_all(struct rl_keys *keys)
@@ -31,13 +38,17 @@ static int compare(const void *a, const void *b)
     return order != 0 ? order : (one->len > other->len) - (one->len < other->len);
 }
 
-static size_t bucket_of(const redlock_key *of, size_t count)
+/*
+ * The value of a polynomial at the seed, modulo a prime: for any two sets of keys few seeds
+ * make it equal.
+ */
+static size_t bucket_of(const struct rl_keys *keys, const redlock_key *of, size_t count)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    uint64_t hash = 0;
     for (size_t i = 0; i < count; i++)
         for (size_t at = 0; at < of[i].len; at++)
             hash =
-                (hash ^ ((const unsigned char *)of[i].bytes)[at]) * UINT64_C(0x100000001b3);
+                (hash * keys->seed + ((const unsigned char *)of[i].bytes)[at] + 1) % PRIME;
     return hash % RL_BUCKETS;
 }
 
@@ -82,7 +93,7 @@ void rl_key_sort(redlock_key *of, size_t count)
 struct rl_key *rl_key_find(const struct rl_keys *keys, const redlock_key *of, size_t count)
 {
     struct rl_key *key;
-    LIST_FOREACH (key, &keys->bucket[bucket_of(of, count)], in_bucket)
+    LIST_FOREACH (key, &keys->bucket[bucket_of(keys, of, count)], in_bucket)
         if (rl_key_is_of(key, of, count))
             return key;
     return NULL;
@@ -101,7 +112,7 @@ struct rl_key *rl_key_get(struct rl_keys *keys, const redlock_key *of, size_t co
     key->keys = keys;
     key->alone = alone;
     TAILQ_INIT(&key->waiters);
-    size_t bucket = alone ? RL_BUCKETS : bucket_of(of, count);
+    size_t bucket = alone ? RL_BUCKETS : bucket_of(keys, of, count);
     LIST_INSERT_HEAD(&keys->bucket[bucket], key, in_bucket);
     return key;
 }

@@ -17,6 +17,7 @@ struct rl_key;
 /* All keys of a client. */
 struct rl_keys {
     struct rl_loop_owner *loop;
+    uint64_t seed; /* random: nobody can choose keys that share a bucket */
     void (*advance)(struct rl_key *key);        /* called by the loop owner */
     LIST_HEAD(, rl_key) bucket[RL_BUCKETS + 1]; /* the last one: those that are `alone` */
     TAILQ_HEAD(, rl_key) idle;
