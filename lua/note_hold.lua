@@ -4,6 +4,9 @@
 local name = KEYS[1] .. '!hold'
 local stored = redis.pcall('GET', name)
 local old = tonumber(type(stored) == 'string' and stored) or 0
+if not (old <= 5356800000) then
+  old = 0
+end
 local longest = old * 0.994 > tonumber(ARGV[1]) and old * 0.994 or tonumber(ARGV[1])
 redis.call('SET', name, string.format('%.0f', longest), 'PX', '86400000')
 return string.format('%.0f', longest)

@@ -75,6 +75,16 @@ def _(quorum):
     equal(Hold(quorum).ttl_ms, 24000, "the TTL")
 
 
+@case("what no hold can have lasted is forgotten by the next hold")
+def _(quorum):
+    for text in ("inf", "1e300", "nan", "5356800001"):
+        for server in quorum.servers:
+            server.call("SET", "k!hold", text)
+        Hold(quorum).release(3000)
+        for ms in remembered(quorum):
+            check(3000 <= ms < 60000, f"{ms} after {text}")
+
+
 @case("a hold that finds its lock gone is remembered, too; one without a time is not")
 def _(quorum):
     hold = Hold(quorum)
