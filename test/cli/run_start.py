@@ -153,6 +153,16 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
+@case("a keeper that cannot read its commands: one line that says so, 125, and no command")
+def _(quorum):
+    out = lab.temporary("out")
+    for words in (("run", "k"), ("local", "-n", "1")):
+        outcome = lab.redlock(*words, "touch", out, env=on(quorum, **lab.keeper_shim(SHIM_DEAF="1")))
+        outcome.expect(125, err=r"^redlock: [^\n]*the keeper process:? lost redlock[^\n]*\n$")
+        check(not os.path.exists(out), "the command has run")
+    equal(quorum.keys(), 0, "keys")
+
+
 @case("a keeper that is stopped before it starts the command: the command never runs, 125, "
       "and the lock is released")
 def _(quorum):

@@ -17,6 +17,8 @@
  *     SHIM_LATE_PIDFD=1  the keeper waits 50 ms before it signals what is not its child
  *     SHIM_LATE_KILL=1   CMD's group dies of the keeper's first KILL only when the keeper,
  *                        which has read its own list of children, reads that of CMD
+ *     SHIM_DEAF=1        the keeper cannot read what redlock sends: there is no memory
+ *     SHIM_NO_SYNC=1     no file of redlock can be synced
  *     SHIM_TIMER=FILE    the keeper appends a byte to FILE whenever it sets its timer
  */
 #include <dirent.h>
@@ -95,6 +97,28 @@ ssize_t send(int fd, const void *bytes, size_t size, int flags)
     if (fifo && (flags & MSG_DONTWAIT) && !is_keeper() && !held++)
         hold(fifo);
     return next(fd, bytes, size, flags);
+}
+
+ssize_t recv(int fd, void *bytes, size_t room, int flags)
+{
+    ssize_t (*next)(int, void *, size_t, int);
+    find("recv", &next);
+    if (getenv("SHIM_DEAF") && is_keeper()) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return next(fd, bytes, room, flags);
+}
+
+int fsync(int fd)
+{
+    int (*next)(int);
+    find("fsync", &next);
+    if (getenv("SHIM_NO_SYNC")) {
+        errno = EIO;
+        return -1;
+    }
+    return next(fd);
 }
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,

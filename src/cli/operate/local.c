@@ -220,6 +220,9 @@ static void handle_report(struct local *local, struct keeper_report report)
                  "was killed, and all other processes with it");
         __attribute__((fallthrough));
     case KEEPER_SWEPT:
+        if (local->stage < ENDING)
+            fail(local, CLI_FAILED, "the keeper process",
+                 "lost redlock, and has ended all other processes");
         local->stage = OVER;
         if (!report.value)
             cli_complain("some process could not be killed");

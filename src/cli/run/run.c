@@ -295,6 +295,16 @@ static void no_process(struct run *run, int error)
     finish(run);
 }
 
+/* The keeper could not read from redlock, and ended everything as if redlock were gone. */
+static void keeper_left(struct run *run)
+{
+    run->may_have_run &= run->child.pid > 0;
+    cli_complain("%s: the keeper process lost redlock%s", run->key,
+                 run->may_have_run ? ", and has ended the command"
+                                   : "; the command is not run");
+    run_conclude(run, CLI_FAILED, BY_FAILURE);
+}
+
 /* A confirmed deadline applies only if no earlier one was set. */
 static void keeper_holds(struct run *run, int64_t deadline_us)
 {
@@ -334,8 +344,13 @@ static void handle_report(struct run *run, struct keeper_report report)
                          run->may_have_run ? ", and the command with it"
                                            : "; the command is not run");
         run_conclude(run, CLI_FAILED, BY_FAILURE);
-        __attribute__((fallthrough));
-    case KEEPER_SWEPT: run_leave(run, report.value ? NULL : &report.left); break;
+        run_leave(run, report.value ? NULL : &report.left);
+        break;
+    case KEEPER_SWEPT:
+        if (run->cause == NOT_CONCLUDED)
+            keeper_left(run);
+        run_leave(run, report.value ? NULL : &report.left);
+        break;
     default: break;
     }
 }
