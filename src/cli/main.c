@@ -54,14 +54,17 @@ static void ignore(int signal)
 }
 
 /*
- * A reader that closes our output must not kill us while we hold a lock: the write fails
- * instead. Exec resets a handler but keeps SIG_IGN, so a child gets the default back.
+ * A reader that closes our output, or the limit of a file's size, must not kill us while we
+ * hold a lock: the write fails instead. Exec resets a handler but keeps SIG_IGN, so a child
+ * gets the default back.
  */
-static void survive_broken_pipes(void)
+static void survive_failed_writes(void)
 {
+    static const int numbers[] = {SIGPIPE, SIGXFSZ};
     struct sigaction old, new = {.sa_handler = ignore, .sa_flags = SA_RESTART};
-    if (sigaction(SIGPIPE, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
-        sigaction(SIGPIPE, &new, NULL);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+            sigaction(numbers[i], &new, NULL);
 }
 
 /*
@@ -82,7 +85,7 @@ int main(int argc, char **argv)
 {
     static struct cli cli;
     fill_standard_descriptors();
-    survive_broken_pipes();
+    survive_failed_writes();
     cli_json_begin();
     cli_init(&cli);
     int first = cli_read_options(&cli, argc, argv, NULL);

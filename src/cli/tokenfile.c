@@ -95,15 +95,20 @@ static void refuse_empty(const char *path)
         cli_fail(CLI_USAGE, "--token-file: an empty name");
 }
 
-void tokenfile_check(const char *path)
+void tokenfile_need_regular(const char *path)
 {
     struct stat status;
+    if (lstat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        cli_fail(CLI_CONFIG, "%s: not a regular file", path);
+}
+
+void tokenfile_check(const char *path)
+{
     refuse_empty(path);
     if (boot_id()[0] == '\0')
         cli_fail(CLI_FAILED, "%s: no boot id, which a token file needs: %s", BOOT_ID_FILE,
                  strerror(errno));
-    if (lstat(path, &status) == 0 && !S_ISREG(status.st_mode))
-        cli_fail(CLI_CONFIG, "%s: not a regular file", path);
+    tokenfile_need_regular(path);
     char *copy = cli_need_memory(strdup(path));
     if (access(dirname(copy), W_OK | X_OK) != 0)
         cli_fail(CLI_CONFIG, "%s: %s", path, strerror(errno));

@@ -43,6 +43,9 @@ json_t *tokenfile_json(const struct tokenfile *file, const struct cli_keys *keys
  */
 void tokenfile_check(const char *path);
 
+/* Ends the process if tokenfile_write() would replace a link, or anything but a file. */
+void tokenfile_need_regular(const char *path);
+
 /* Replaces the file atomically, mode 0600. False, with errno, if that fails. */
 bool tokenfile_write(const char *path, const struct tokenfile *file,
                      const struct cli_keys *keys);

@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import subprocess
 
 import lab
 from lab import PATIENT, case, check, equal, on, redlock
@@ -203,14 +204,58 @@ def _(quorum):
     equal(quorum.values("k"), [kept.token] * 5, "values")
 
 
-@case("a file that cannot be written: 125, and the lock is released")
+@case("a file that cannot be written: 78, and the lock is released")
 def _(quorum):
     folder = os.path.dirname(lab.temporary("x"))
     path = os.path.join(folder, "y" * 254)  # no room for the name of a temporary file
     outcome = redlock("acquire", "--token-file", path, "k", env=on(quorum))
-    outcome.expect(125, err="is released", out="")
+    outcome.expect(78, err="is released", out="")
     equal(quorum.keys(), 0, "keys")
     equal(os.listdir(folder), [], "files")
+
+
+def limited(quorum, script, *words):
+    """The command, where no file may have a byte."""
+    return lab.finish(lab.spawn(
+        ["sh", "-c", f'ulimit -f 0; exec "$0" "$@" {script}', lab.program, *words],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=lab.environment(on(quorum))))
+
+
+@case("the limit of a file's size (SIGXFSZ): an error like others, and the lock is released")
+def _(quorum):
+    path = lab.temporary("k.lock")
+    limited(quorum, "", "acquire", "--token-file", path, "k").expect(
+        78, err="File too large; k is released", out="")
+    equal([quorum.keys(), os.listdir(os.path.dirname(path))], [0, []], "keys and files")
+    limited(quorum, f">{path}", "acquire", "k").expect(
+        125, err="stdout: File too large; k is released")
+    equal(quorum.keys(), 0, "keys")
+    limited(quorum, "", "run", "k", "sh", "-c", f"echo x >{path}; echo $?").expect(
+        153)  # it has the default again
+
+
+@case("extend refuses a link, as acquire does, and extends nothing; a release reads through it")
+def _(quorum):
+    kept = Kept(quorum, "-t", "60s")
+    link = lab.temporary("link")
+    os.symlink(kept.path, link)
+    before = [server.call("PEXPIRETIME", "k") for server in quorum.servers]
+    for command in ("acquire", "extend"):
+        redlock(command, *PATIENT, "-t", "5m", "--token-file", link, "k", env=on(quorum)).expect(
+            78, err="not a regular file")
+    check(os.path.islink(link), "the link was replaced")
+    equal([server.call("PEXPIRETIME", "k") for server in quorum.servers], before, "expiries")
+    redlock("release", *PATIENT, "--token-file", link, "k", env=on(quorum)).expect(0)
+
+
+@case("a file that cannot be synced is none: 78, and the lock is released")
+def _(quorum):
+    path = lab.temporary("k.lock")
+    redlock("acquire", "--token-file", path, "k",
+            env=on(quorum, **lab.keeper_shim(SHIM_NO_SYNC="1"))).expect(
+        78, err="Input/output error; k is released", out="")
+    equal([quorum.keys(), os.listdir(os.path.dirname(path))], [0, []], "keys and files")
 
 
 @case("stdout that cannot be written: the file is removed with the lock")

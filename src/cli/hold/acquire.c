@@ -132,8 +132,9 @@ static int publish(const struct acquire *acquire)
         return report_expired(acquire);
     }
     if (file && !tokenfile_write(file, &held, &acquire->cli->keys)) {
+        int exit_code = errno == ENOMEM ? CLI_FAILED : CLI_CONFIG;
         cli_complain("%s: %s; %s is released", file, strerror(errno), acquire->key);
-        return CLI_FAILED;
+        return exit_code;
     }
     bool printed = print_token(acquire, &held);
     if (printed && redlock_valid_ms(acquire->lease) > 0)

@@ -151,6 +151,8 @@ int cli_extend(struct cli *cli, int argc, char **argv)
     else if (holding.path)
         cli->lease.ttl_ms = holding.file.ttl_ms;
     cli->lease.watchdog = false; /* no process remains to extend it */
+    if (holding.path)
+        tokenfile_need_regular(holding.path);
     if (holding.path && !may_extend(&holding))
         return CLI_GONE;
 
