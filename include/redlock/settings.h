@@ -36,7 +36,7 @@ typedef struct redlock_settings {
  * line of the file, or its variable, but never a password; `ret_error`, if not NULL, is a
  * copy. A process that is setuid or alike reads no variable.
  * Errors: BAD_NODES (there are none, or more than REDLOCK_NODES_MAX), BAD_OPTION (also: the
- * file or the password file cannot be read), NO_MEMORY.
+ * file or the password file cannot be read, or others may write the file), NO_MEMORY.
  */
 REDLOCK_API redlock_code redlock_settings_read(const char *file, const char *nodes,
                                                redlock_settings **ret_settings,

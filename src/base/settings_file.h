@@ -7,7 +7,7 @@
 
 #define RL_SETTINGS_FILE_MAX 65536
 
-#ifndef RL_SETTINGS_FILE_WAIT_MS /* a test waits for less */
+#ifndef RL_SETTINGS_FILE_WAIT_MS      /* a test waits for less */
 #define RL_SETTINGS_FILE_WAIT_MS 5000 /* for the end of a pipe */
 #endif
 
