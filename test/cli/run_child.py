@@ -140,6 +140,43 @@ def _(quorum):
     equal(locked, plain, "what the command sees")
 
 
+LISTENER = r"""
+import os, signal, sys
+def note(number, _):
+    os.write(1, b"%d\n" % number)
+    if number == signal.SIGUSR2:
+        sys.exit(7)
+for number in (1, 2, 3, 12):
+    signal.signal(number, note)
+open(os.environ["ready"], "w").close()
+while True:
+    signal.pause()
+"""
+
+
+@case("a signal that was ignored at the start (nohup, & in a script) neither ends the wait nor "
+      "reaches the command")
+def _(quorum):
+    ready = lab.temporary("ready")
+    quorum.occupy("k")
+    before = quorum.attempts()
+    process = lab.spawn(["sh", "-c", 'trap "" HUP INT QUIT; exec "$0" "$@"', lab.program, "run",
+                         "k", sys.executable, "-S", "-c", LISTENER],
+                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                        env=lab.environment(on(quorum, ready=ready)))
+    lab.wait_for(lambda: quorum.attempts() > before, "an attempt")
+    ignored = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+    for number in ignored:
+        process.send_signal(number)
+    quorum.reset()
+    lab.wait_for(lambda: os.path.exists(ready) or process.poll() is not None, "the command")
+    if process.poll() is not None:
+        raise lab.Failed(f"a signal ended the wait: {finish(process)}")
+    for number in (*ignored, signal.SIGUSR2):  # the kernel hands on the lower numbers first
+        process.send_signal(number)
+    finish(process).expect(7, out="12\n")
+
+
 @case("own process group where stdin is no terminal")
 def _(quorum):
     script = "import os; print(os.getpid() == os.getpgrp(), os.getpgrp() == int(os.sys.argv[1]))"

@@ -10,9 +10,11 @@ import os
 import re
 import shlex
 import signal
+import subprocess
 
 import lab
 from lab import case, check, equal, finish, on, redlock
+from wrongclock import WrongClock
 
 BEATERS = 3
 REPORTS = 350  # more than a socket keeps: 278
@@ -209,6 +211,27 @@ def _(quorum):
     job.end(125)
 
 
+@case("the keeper is killed: a job that the shell left to redlock by exec lives on")
+def _(quorum):
+    older, path = lab.temporary("older"), lab.temporary("beats")
+    tick = "cut -d' ' -f1 /proc/uptime"  # of the clock by which the births of processes count
+    script = (f'sleep 999 & echo $! >{older}; for i in 1 2; do begun=$({tick}); '
+              f'until [ "$({tick})" != "$begun" ]; do :; done; done; exec "$0" "$@"')
+    process = lab.spawn(["sh", "-c", script, lab.program, "run", "k", *lab.beat(path)],
+                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                        stderr=subprocess.PIPE, env=lab.environment(on(quorum)))
+    lab.wait_for_beats(path)
+    [keeper] = lab.named(lab.marked(), "^lock-keeper")
+    os.kill(keeper, signal.SIGKILL)
+    process.wait(60)
+    check(not descendants(), "the command lives")
+    pid = int(lab.read(older))
+    check(lab.is_alive(pid), "the older job was killed")
+    os.kill(pid, signal.SIGKILL)
+    finish(process).expect(125, err="the keeper process was killed")
+    lab.nothing_is_left()
+
+
 @case("the keeper is stopped: redlock kills the command at the deadline, and then the rest; "
       "another job, of which three nodes hang for longer than a TTL: 124, and commands that "
       "they execute later leave nothing")
@@ -303,6 +326,24 @@ def _(quorum):
     job.end(124)
 
 
+@case("a time daemon slows the clocks down: the keeper goes by the one that it does not slow")
+def _(quorum):
+    path, clock = lab.temporary("beats"), WrongClock(lab.temporary("clock"), "slewed")
+    process = lab.start("run", "-t", LONG, "k", "env", "-u", "LD_PRELOAD", *lab.beat(path),
+                        env=on(quorum, **clock.environment()))
+    lab.wait_for_beats(path)
+    process.send_signal(signal.SIGSTOP)
+    lab.wait_for(lambda: lab.state(process.pid) == "T", "redlock to stop")
+    clock.freeze()
+    free = quorum.expires_us("k")
+    lab.wait_for(lambda: not descendants() or lab.now_us() > free, "the end of the lock")
+    [last] = lab.beats(path).values()
+    check(last < free and not descendants(), f"alive {last - free} us after the end")
+    clock.mend()
+    process.send_signal(signal.SIGCONT)
+    finish(process).expect(124)
+
+
 # --- the nodes ---
 
 @case("three nodes die: TERM before the end, KILL at the end, and never later than that; "
@@ -338,6 +379,19 @@ def _(quorum):
         quorum.kill(0, 1, 2)
     job.end(124)
     job.died_before(free, "the lock was free")
+
+
+@case("a command that is stopped gets CONT with its TERM: it can end by itself")
+def _(quorum):
+    heard = lab.temporary("heard")
+    script = f"trap 'echo >{heard}; exit' TERM; kill -STOP $$; while :; do sleep 0.02; done"
+    process = lab.start("run", "-t", LONG, "--kill-after", "2s", "k", "sh", "-c", script,
+                        env=on(quorum))
+    [shell] = lab.wait_for(lambda: [pid for pid in lab.named(lab.marked(), "^sh -c trap")
+                                    if lab.state(pid) == "T"], "a stopped command")
+    quorum.kill(0, 1, 2)
+    finish(process).expect(124)
+    check(not lab.is_alive(shell) and os.path.exists(heard), "it was killed")
 
 
 @case("three nodes hang for less than a TTL: the lock is kept")

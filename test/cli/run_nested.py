@@ -26,6 +26,15 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys that are left")
 
 
+@case("the same key while one node is down, and while as many are as can be")
+def _(quorum):
+    for down in ((0,), (1, 3)):
+        quorum.kill(*down)
+        done = nested(quorum, ["key"], ["-w", "1m", "key"]).expect(64, err="it would wait for itself")
+        equal([done.out, cause(done)], ["", "nested"], "output")
+        quorum.reset()
+
+
 @case("two levels further in, and one key of a set")
 def _(quorum):
     script = 'exec "$0" run other -- "$0" run --and "$@" third -- echo inner'

@@ -13,7 +13,8 @@ class WrongClock:
     """Correct until a method changes it. One thread of one process may change it.
 
     `clocks`: instead of the time of day, those that stand still while a host is "suspended", or
-    "all", as in a virtual machine that is paused; these may only jump().
+    "all", as in a virtual machine that is paused; these may only jump(). "slewed": all but
+    CLOCK_MONOTONIC_RAW, as a time daemon has them.
     """
 
     def __init__(self, path, clocks=None):

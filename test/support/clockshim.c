@@ -5,6 +5,8 @@
  * correct. CLOCK_SHIM_CLOCKS names other clocks that are wrong instead, by offsets only:
  *   suspended  CLOCK_MONOTONIC and _RAW, which do not count the time that a host sleeps
  *   all        every clock, as in a virtual machine that was paused
+ * or at the rate of the lie, too:
+ *   slewed     every clock but CLOCK_MONOTONIC_RAW, as a time daemon has them
  *
  * Valkey 9.1 asks for the time of day only once in a millisecond, and adds what the counter
  * of the processor has counted since. It does so where /proc/cpuinfo says that this counter
@@ -75,6 +77,8 @@ __attribute__((constructor)) static void open_lie(void)
         wrong_clocks = STOPS_IN_SUSPEND;
     else if (clocks && strcmp(clocks, "all") == 0)
         wrong_clocks = TIME_OF_DAY | STOPS_IN_SUSPEND | CLOCK_BIT(CLOCK_BOOTTIME);
+    else if (clocks && strcmp(clocks, "slewed") == 0)
+        wrong_clocks = TIME_OF_DAY | CLOCK_BIT(CLOCK_MONOTONIC) | CLOCK_BIT(CLOCK_BOOTTIME);
     else if (clocks)
         give_up(clocks, "not a set of clocks");
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -92,6 +96,11 @@ __attribute__((constructor)) static void open_lie(void)
 static int ask_kernel(clockid_t id, struct timespec *now)
 {
     return (int)syscall(SYS_clock_gettime, id, now);
+}
+
+static int64_t ns_of(const struct timespec *at)
+{
+    return (int64_t)at->tv_sec * NS_PER_S + at->tv_nsec;
 }
 
 static int64_t divide_down(int64_t what, int64_t by)
@@ -115,19 +124,21 @@ static int wrong_time(clockid_t id, struct timespec *now)
 {
     int64_t anchor, offset, rate;
     uint64_t turn;
+    struct timespec day;
     int result;
     do {
         turn = atomic_load_explicit(&lie->turn, memory_order_acquire);
         anchor = atomic_load_explicit(&lie->anchor, memory_order_relaxed);
         offset = atomic_load_explicit(&lie->offset, memory_order_relaxed);
         rate = atomic_load_explicit(&lie->rate, memory_order_relaxed);
-        result = ask_kernel(id, now);
+        result = ask_kernel(CLOCK_REALTIME, &day) | ask_kernel(id, now);
         atomic_thread_fence(memory_order_acquire);
     } while (turn % 2 != 0 ||
              turn != atomic_load_explicit(&lie->turn, memory_order_relaxed));
     if (result == 0) {
-        int64_t ns = (int64_t)now->tv_sec * NS_PER_S + now->tv_nsec;
-        ns += offset + gain(ns - anchor, rate);
+        int64_t ns = ns_of(now);
+        bool is_day = TIME_OF_DAY & CLOCK_BIT(id);
+        ns += offset + gain((is_day ? ns : ns_of(&day)) - anchor, rate);
         now->tv_sec = divide_down(ns, NS_PER_S);
         now->tv_nsec = ns - now->tv_sec * NS_PER_S;
     }
