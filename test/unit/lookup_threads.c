@@ -2,11 +2,14 @@
 #include "resolver_fixture.h"
 
 #include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #define HOSTS       40
 #define PROMPT_MAX  16
 #define RETRIES_MAX 8
 #define THREADS_MAX 64
+#define USERS       3
 
 TestSuite(lookup_threads, .timeout = PATIENCE_MS / 1000);
 
@@ -142,6 +145,51 @@ Test(lookup_threads, a_thread_that_waits_looks_up_at_once)
     end_silent(PROMPT_MAX, 0);
     expect_good(&good, "good");
     free_silent(PROMPT_MAX);
+}
+
+/* A thread that has ended makes room for another one. */
+Test(lookup_threads, lookups_one_after_another_never_run_out_of_threads)
+{
+    struct outcome good = {0};
+    char host[16];
+    zone_set(V4, 0, "10.0.0.1");
+    zone_set(V6, 0, "fd00::1");
+    for (unsigned i = 0; zone_threads_started < 3 * THREADS_MAX; i++) {
+        snprintf(host, sizeof(host), "good%u", i);
+        good.times = 0;
+        expect_good(&good, host);
+        zone_await_running(0);
+    }
+    outcome_prepare(&good, "good");
+    outcome_end(&good);
+}
+
+/* As clients of one process that wait for one name: each has a descriptor of its own. */
+Test(lookup_threads, each_user_of_a_name_is_woken)
+{
+    struct rl_name_user user[USERS];
+    struct rl_addresses found;
+    zone_set(V4, 0, "10.0.0.1");
+    zone_set(V6, 0, "fd00::1");
+    zone_silence(V4);
+    zone_silence(V6);
+    for (unsigned i = 0; i < USERS; i++)
+        cr_assert(rl_name_use(&user[i], "node", eventfd(0, EFD_CLOEXEC)));
+    rl_name_look_up(&user[0]);
+    zone_await_running(FAMILIES);
+    zone_set(V4, 0, "10.0.0.1");
+    zone_set(V6, 0, "fd00::1");
+    for (unsigned i = 0; i < USERS; i++) {
+        uint64_t woken = 0;
+        for (uint64_t times = 0; woken < FAMILIES; woken += times)
+            cr_assert_eq(read(user[i].wake_fd, &times, sizeof(times)), sizeof(times));
+        rl_name_read(&user[i], &found);
+        cr_assert(found.is_whole && found.count == FAMILIES);
+    }
+    for (unsigned i = 0; i < USERS; i++) {
+        rl_name_leave(&user[i]);
+        close(user[i].wake_fd);
+    }
 }
 
 Test(lookup_threads, no_thread_is_a_fault_of_that_try)
