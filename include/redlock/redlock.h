@@ -204,7 +204,7 @@ typedef struct redlock_error {
     const char *field;
     /* of the field, and the bound that it broke; if they are equal, it broke no bound */
     int64_t value, bound;
-    char text[256]; /* one line */
+    char text[1024]; /* one line */
 } redlock_error;
 
 /*

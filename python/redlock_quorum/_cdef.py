@@ -112,7 +112,7 @@ typedef struct redlock_error {
     const char *field;
     int64_t value,
     bound;
-    char text[256];
+    char text[1024];
 } redlock_error;
 const redlock_error *redlock_last_error(void);
 const char *redlock_kind_name(redlock_kind kind);

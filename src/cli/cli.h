@@ -279,6 +279,11 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
                           const redlock_result *result, const redlock_node *nodes,
                           size_t count);
 
+/* The same of a release that is UNCONFIRMED; `before` precedes its reason. */
+void cli_say_not_released(const struct cli *cli, const char *key, const char *before,
+                          const redlock_result *result, const redlock_node *nodes,
+                          size_t count);
+
 /*
  * While an acquire waits, prints one line on stderr every 10 s: what it waits for, or if
  * that is the same as before, for how long.
@@ -338,7 +343,7 @@ void cli_write_member_states(const redlock_node *nodes, size_t count, FILE *stre
 const char *cli_advice(const redlock_node *nodes, size_t count, unsigned quorum);
 
 /* The text of the error, with the option of the command instead of the field at fault. */
-#define CLI_ERROR 320
+#define CLI_ERROR (sizeof(redlock_last_error()->text) + 64)
 const char *cli_error(char text[CLI_ERROR], const redlock_error *error);
 
 /* Prints that the TTL is longer than the nodes were admitted for. */

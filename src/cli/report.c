@@ -216,6 +216,17 @@ void cli_say_not_acquired(const struct cli *cli, const char *key,
     }
 }
 
+void cli_say_not_released(const struct cli *cli, const char *key, const char *before,
+                          const redlock_result *result, const redlock_node *nodes,
+                          size_t count)
+{
+    char *faults = cli_faults(nodes, count);
+    cli_say(cli, "%s: %s%s, what is left ends with its TTL: %s%s", key, before,
+            redlock_code_text(result->code), faults,
+            cli_advice(nodes, count, result->quorum));
+    free(faults);
+}
+
 void cli_say_too_long(const struct cli *cli, const char *key)
 {
     char span[CLI_SPAN];

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "failed_nodes.h"
 
 void redlock_failure_init_sized(redlock_failure *failure, size_t size, size_t node_size)
 {
@@ -37,29 +38,6 @@ static redlock_code fail_by_holder(redlock_code code, redlock_reason reason,
                    remaining_ms);
 }
 
-/* "2 of 3 nodes failed; redis://b: connection refused; ...", as far as there is room. */
-static redlock_code fail_by_faults(redlock_code code, redlock_reason reason,
-                                   const redlock_node *nodes, size_t count)
-{
-    char text[sizeof(redlock_last_error()->text)];
-    size_t faulty = 0, len = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (nodes[i].fault == REDLOCK_FAULT_NONE)
-            continue;
-        faulty++;
-        if (len < sizeof(text))
-            len += (size_t)snprintf(text + len, sizeof(text) - len, "; %s: %s",
-                                    nodes[i].uri, nodes[i].text);
-        if (len < sizeof(text) && nodes[i].remaining_us >= 0) /* of a quarantine */
-            len += (size_t)snprintf(text + len, sizeof(text) - len,
-                                    ", for another %" PRId64 " ms",
-                                    nodes[i].remaining_us / 1000);
-    }
-    if (faulty == 0)
-        return rl_fail_by_reason(code, reason);
-    return rl_fail(code, reason, "%zu of %zu nodes failed%s", faulty, count, text);
-}
-
 /* The holder, by the first node that names one; "": unknown. */
 static const char *holder_of(const redlock_node *nodes, size_t count, redlock_code code)
 {
@@ -76,8 +54,8 @@ void rl_failure_by_nodes(redlock_failure *failure, redlock_code code, redlock_re
     redlock_node nodes[REDLOCK_NODES_MAX];
     size_t count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
     const char *holder = holder_of(nodes, count, code);
-    if (code == REDLOCK_NO_QUORUM || code == REDLOCK_DENIED)
-        fail_by_faults(code, reason, nodes, count);
+    if (code == REDLOCK_NO_QUORUM || code == REDLOCK_DENIED || code == REDLOCK_UNCONFIRMED)
+        rl_fail_by_nodes(code, reason, nodes, count);
     else
         fail_by_holder(code, reason, holder, remaining_ms);
     if (!failure)

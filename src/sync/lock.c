@@ -383,9 +383,13 @@ static void lock_on_released(redlock_lease *handle, const redlock_result *result
     struct release *release = arg;
     struct rl_loop_owner *loop = &release->sync->loop;
     redlock_code code = result->code;
-    redlock_lease_free(handle);
     rl_loop_owner_lock(loop);
     release->call.wait.reason = result->reason;
+    if (code != REDLOCK_OK) {
+        rl_failure_by_nodes(NULL, code, result->reason, handle, result->remaining_ms);
+        release->call.wait.error = *redlock_last_error();
+    }
+    redlock_lease_free(handle);
     rl_loop_owner_finish_wait(loop, &release->call.wait,
                               code == REDLOCK_CANCELLED ? REDLOCK_UNCONFIRMED : code);
     rl_loop_owner_unlock(loop);

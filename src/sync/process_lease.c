@@ -60,6 +60,16 @@ static void finish(const struct rl_process_lease *lease, struct rl_wait *wait,
     rl_loop_owner_finish_wait(loop_of(lease), wait, end.code);
 }
 
+/* Keeps what the nodes said, for the thread that waits. */
+static void note_failure(struct rl_wait *wait, const redlock_lease *handle,
+                         const redlock_result *result)
+{
+    if (result->code == REDLOCK_OK)
+        return;
+    rl_failure_by_nodes(NULL, result->code, result->reason, handle, result->remaining_ms);
+    wait->error = *redlock_last_error();
+}
+
 /* If the hold lost the lock meanwhile, that code takes precedence over `code`. */
 static void end_extension(struct rl_process_lease *lease, redlock_code code,
                           redlock_reason reason)
@@ -247,7 +257,7 @@ static void hand_off(struct rl_process_lease *lease)
 }
 
 /* The release is written to the sockets, or confirmed, before this returns. */
-struct rl_end rl_process_lease_give_up(struct rl_process_lease *lease, bool confirm)
+redlock_code rl_process_lease_give_up(struct rl_process_lease *lease, bool confirm)
 {
     struct rl_loop_owner *loop = loop_of(lease);
     unsigned handoffs_max = lease->owner->options.handoffs;
@@ -259,7 +269,7 @@ struct rl_end rl_process_lease_give_up(struct rl_process_lease *lease, bool conf
         end = lease->owner->end;
         retire(lease);
         rl_loop_owner_flush(loop);
-        return end;
+        return rl_fail_by_reason(end.code, end.reason);
     }
     set_owner(lease, NULL);
     if (lease->handoffs_max > handoffs_max)
@@ -268,12 +278,11 @@ struct rl_end rl_process_lease_give_up(struct rl_process_lease *lease, bool conf
     if (end.code == REDLOCK_OK && confirm && !rl_process_lease_is_held(lease)) {
         rl_loop_owner_begin_wait(loop, &wait);
         lease->confirmation = &wait;
-        redlock_code code = rl_loop_owner_await(loop, &wait);
-        return (struct rl_end){code, wait.reason};
+        return rl_loop_owner_await(loop, &wait);
     }
     if (lease->state == RL_PROCESS_LEASE_RELEASING)
         rl_loop_owner_flush(loop);
-    return end;
+    return rl_fail_by_reason(end.code, end.reason);
 }
 
 void rl_process_lease_abandon(struct rl_process_lease *lease)
@@ -354,9 +363,10 @@ static void on_extended(redlock_lease *handle, const redlock_result *result, voi
 {
     struct rl_process_lease *lease = arg;
     struct rl_loop_owner *loop = loop_of(lease);
-    (void)handle;
     rl_loop_owner_lock(loop);
     note_validity(lease);
+    if (lease->extension)
+        note_failure(&lease->extension->call.wait, handle, result);
     end_extension(lease, result->code, result->reason);
     if (lease->state == RL_PROCESS_LEASE_HANDING_OFF) {
         struct rl_key_waiter *next_waiter = find_next_waiter(lease);
@@ -377,6 +387,8 @@ static void process_lease_on_released(redlock_lease *handle, const redlock_resul
     struct rl_loop_owner *loop = loop_of(lease);
     rl_loop_owner_lock(loop);
     rl_key_note_release(key, rl_hand_over_is_awaited(handle));
+    if (lease->confirmation)
+        note_failure(lease->confirmation, handle, result);
     confirm(lease, result->code, result->reason);
     free_lease(lease);
     advance_key(key);

@@ -85,7 +85,7 @@ redlock_code rl_process_lease_downgrade(struct rl_process_lease *lease);
  * The owner gives up the lock: it goes to the next waiter, or is released. Waits until the
  * release is written, or with `confirm` until q nodes confirmed it.
  */
-struct rl_end rl_process_lease_give_up(struct rl_process_lease *lease, bool confirm);
+redlock_code rl_process_lease_give_up(struct rl_process_lease *lease, bool confirm);
 
 /* The thread of the owner has ended: the lock stays until its TTL ends. */
 void rl_process_lease_abandon(struct rl_process_lease *lease);

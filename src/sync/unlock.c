@@ -24,8 +24,13 @@ static void unbind(redlock_hold *hold)
         rl_thread_unbind(&hold->binding);
 }
 
+static redlock_code fail_by_end(struct rl_end end)
+{
+    return rl_fail_by_reason(end.code, end.reason);
+}
+
 /* The hold gives up the lock. */
-static struct rl_end unlock_give_up(redlock_hold *hold, unsigned how)
+static redlock_code unlock_give_up(redlock_hold *hold, unsigned how)
 {
     struct rl_end end = hold->end;
     if (end.code == REDLOCK_OK && how == REDLOCK_DISOWN && redlock_hold_valid_ms(hold) == 0)
@@ -38,24 +43,24 @@ static struct rl_end unlock_give_up(redlock_hold *hold, unsigned how)
     hold->thread = NULL;
     rl_hold_set_deadline(hold, (struct rl_until){0});
     if (!hold->lease)
-        return end;
+        return fail_by_end(end);
     if (how == REDLOCK_DISOWN) {
         rl_process_lease_abandon(hold->lease);
-        return end;
+        return fail_by_end(end);
     }
-    struct rl_end released = rl_process_lease_give_up(hold->lease, how == REDLOCK_CONFIRM);
-    return end.code == REDLOCK_OK ? released : end;
+    redlock_code code = rl_process_lease_give_up(hold->lease, how == REDLOCK_CONFIRM);
+    return end.code == REDLOCK_OK ? code : fail_by_end(end);
 }
 
 /* The last level was removed. */
-static struct rl_end leave_lock(redlock_hold *hold, unsigned how)
+static redlock_code leave_lock(redlock_hold *hold, unsigned how)
 {
     struct rl_loop_owner *loop = hold->loop; /* its callback may free the hold meanwhile */
     unbind(hold);
     rl_loop_owner_lock(loop);
-    struct rl_end end = unlock_give_up(hold, how);
+    redlock_code code = unlock_give_up(hold, how);
     rl_loop_owner_unlock(loop);
-    return end;
+    return code;
 }
 
 static struct rl_end end_of(redlock_hold *hold)
@@ -66,16 +71,12 @@ static struct rl_end end_of(redlock_hold *hold)
     return end;
 }
 
-static struct rl_end unlock(redlock_hold *hold, unsigned how)
+static redlock_code unlock(redlock_hold *hold, unsigned how)
 {
     if (how == REDLOCK_DISOWN && rl_hold_uses(hold).levels > 1)
-        return (struct rl_end){REDLOCK_BUSY, REDLOCK_REASON_RECURSION};
-    return rl_hold_leave(hold).levels > 1 ? end_of(hold) : leave_lock(hold, how);
-}
-
-static redlock_code fail_by_end(struct rl_end end)
-{
-    return rl_fail_by_reason(end.code, end.reason);
+        return rl_fail_by_reason(REDLOCK_BUSY, REDLOCK_REASON_RECURSION);
+    return rl_hold_leave(hold).levels > 1 ? fail_by_end(end_of(hold))
+                                          : leave_lock(hold, how);
 }
 
 redlock_code redlock_unlock(redlock_hold *hold, unsigned how)
@@ -87,7 +88,7 @@ redlock_code redlock_unlock(redlock_hold *hold, unsigned how)
     redlock_code code = rl_check_range("how", how, 0, REDLOCK_DISOWN);
     if (code == REDLOCK_OK && how == REDLOCK_CONFIRM)
         code = rl_loop_owner_may_wait(hold->loop);
-    return code == REDLOCK_OK ? fail_by_end(unlock(hold, how)) : code;
+    return code == REDLOCK_OK ? unlock(hold, how) : code;
 }
 
 void redlock_hold_free(redlock_hold *hold)

@@ -3,6 +3,7 @@
 that noticed it: the TTL is so long that none comes while the command runs."""
 import json
 import os
+import re
 import shlex
 import signal
 
@@ -81,6 +82,27 @@ def _(quorum):
     job = Job(quorum)
     quorum.kill(0, 1, 2)
     job.end(0, "the command has ended, but too few nodes confirmed the release")
+
+
+@case("a release that fails names each node's reason; the exit code stays that of the command")
+def _(quorum):
+    job = Job(quorum, "-v", "-t", "20m", "--timeout", "2s", code=7)
+    refusing, silent = quorum.servers[:2], quorum[2]
+    for server in refusing:
+        server.call("ACL", "SETUSER", "default", "-get")
+    silent.stop()
+    try:
+        outcome = job.end(7, "the command has ended, but too few nodes confirmed the release, "
+                             "what is left ends with its TTL: 3 of 5 nodes failed: "
+                             + ", ".join(map(re.escape, quorum.uris[:2]))
+                             + r": the user lacks a right \(ACL\)[^;]*; "
+                             + re.escape(silent.uri) + ": no reply within the node timeout")
+        for uri in quorum.uris[:3]:
+            matches(outcome.err, rf"(?m)^redlock: {re.escape(uri)}: ", "-v")
+    finally:
+        silent.go_on()
+        for server in refusing:
+            server.call("ACL", "SETUSER", "default", "+@all")
 
 
 @case("--at-least, with a lock that lasts long enough and with one that does not")

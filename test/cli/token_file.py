@@ -267,6 +267,20 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
+@case("and if it cannot be released: why")
+def _(quorum):
+    for server in quorum.servers:
+        server.call("ACL", "SETUSER", "default", "-evalsha", "-eval")
+    try:
+        with open("/dev/full", "wb") as full:
+            redlock("acquire", "k", env=on(quorum), stdout=full).expect(
+                125, err="k: too few nodes confirmed the release, what is left ends with its "
+                         r"TTL: 5 of 5 nodes failed: .*: the user lacks a right \(ACL\)")
+    finally:
+        for server in quorum.servers:
+            server.call("ACL", "SETUSER", "default", "+@all")
+
+
 # --- bare tokens ---
 
 def bare(quorum, command, *words, token, by):

@@ -331,20 +331,35 @@ Test(last_error_sync, of_a_lock_that_is_taken)
     FAILS(lock_for(), TIMEOUT, "other has the lock");
     servers_do(&threads.quorum.servers, 0, "SET held other");
     const char *taken = redlock_code_text(REDLOCK_TAKEN);
-    FAILS(hold_extend(), TAKEN, taken);
+    FAILS(hold_extend(), TAKEN, "other has the lock");
     FAILS(hold_extend(), TAKEN, taken);
     FAILS(unlock(), TAKEN, taken);
     close_threads();
 }
 
-/* Each node that failed is named, and why. */
+#define FAILS_WITH_NODE(call, want, start)                                                 \
+    do {                                                                                   \
+        cr_assert_eq(call, REDLOCK_##want);                                                \
+        const char *text = redlock_last_error()->text;                                     \
+        cr_assert_eq(redlock_last_error()->code, REDLOCK_##want);                          \
+        cr_assert_eq(strncmp(text, start, strlen(start)), 0, "%s", text);                  \
+        text += strlen(start);                                                             \
+        cr_assert_eq(strncmp(text, uri, strlen(uri)), 0, "%s", text);                      \
+        cr_assert_eq(strncmp(text + strlen(uri), ": ", 2), 0, "%s", text);                 \
+    } while (0)
+
+/* Each node that failed is named, and why: of an acquire, an extension and a release. */
 Test(last_error_sync, of_too_few_nodes)
 {
     open_threads(NULL);
+    const char *uri = threads.quorum.servers.uri[0];
     servers_kill(&threads.quorum.servers, 0);
-    cr_assert_eq(try_lock(), REDLOCK_NO_QUORUM);
-    cr_assert(strstr(redlock_last_error()->text, "1 of 1 nodes failed; "));
-    cr_assert(strstr(redlock_last_error()->text, threads.quorum.servers.uri[0]));
+    FAILS_WITH_NODE(try_lock(), NO_QUORUM, "1 of 1 nodes failed: ");
+    FAILS_WITH_NODE(hold_extend(), NO_QUORUM, "1 of 1 nodes failed: ");
+    const char *unconfirmed = "too few nodes confirmed the release: 1 of 1 nodes failed: ";
+    FAILS_WITH_NODE(lock_release(), UNCONFIRMED, unconfirmed);
+    FAILS_WITH_NODE(redlock_unlock(threads.hold, REDLOCK_CONFIRM), UNCONFIRMED,
+                    unconfirmed);
     close_threads();
 }
 

@@ -151,6 +151,9 @@ static void give_back(struct acquire *acquire)
     struct cli_outcome outcome = {.done = false};
     if (redlock_release(acquire->lease, cli_note_outcome, &outcome) == REDLOCK_OK)
         cli_wait(acquire->cli->base, &outcome.done);
+    if (outcome.result.code == REDLOCK_UNCONFIRMED)
+        cli_say_not_released(acquire->cli, acquire->key, "", &outcome.result, outcome.nodes,
+                             outcome.count);
 }
 
 static int conclude(struct acquire *acquire, int signal)

@@ -118,15 +118,14 @@ static void report_too_few(struct holding *holding)
     const redlock_result *result = &holding->outcome.result;
     const redlock_node *nodes = holding->outcome.nodes;
     const char *advice = cli_advice(nodes, holding->outcome.count, result->quorum);
-    bool is_release = result->code == REDLOCK_UNCONFIRMED;
-    char *why = is_release ? cli_faults(nodes, holding->outcome.count)
-                           : cli_too_few(result, nodes, holding->outcome.count);
-    if (is_release)
-        cli_say(holding->cli, "%s: %s, what is left ends with its TTL: %s%s", holding->key,
-                redlock_code_text(result->code), why, advice);
-    else
-        cli_say(holding->cli, "%s is not extended, and held until its old deadline: %s%s",
-                holding->key, why, advice);
+    if (result->code == REDLOCK_UNCONFIRMED) {
+        cli_say_not_released(holding->cli, holding->key, "", result, nodes,
+                             holding->outcome.count);
+        return;
+    }
+    char *why = cli_too_few(result, nodes, holding->outcome.count);
+    cli_say(holding->cli, "%s is not extended, and held until its old deadline: %s%s",
+            holding->key, why, advice);
     free(why);
 }
 

@@ -31,6 +31,15 @@ static bool is_missing(const redlock_lease *lease)
     return missing > count / 2;
 }
 
+static void say_not_released(struct run *run, const redlock_result *result)
+{
+    redlock_node nodes[REDLOCK_NODES_MAX];
+    size_t count = redlock_explain(run->lease, nodes, REDLOCK_NODES_MAX);
+    run_tell_nodes(run);
+    cli_say_not_released(run->cli, run->key, run->ran ? "the command has ended, but " : "",
+                         result, nodes, count);
+}
+
 /* After the deadline the nodes may have let the lock expire. */
 static void on_released(redlock_lease *lease, const redlock_result *result, void *arg)
 {
@@ -38,10 +47,11 @@ static void on_released(redlock_lease *lease, const redlock_result *result, void
     if (keeper_clock() < run->valid_until_us && run->ran && is_missing(lease)) {
         run_tell_nodes(run);
         run_was_lost(run);
+    } else if (result->code == REDLOCK_UNCONFIRMED && !run->lost) {
+        say_not_released(run, result);
     } else if (result->code != REDLOCK_OK && run->ran && !run->lost) {
-        cli_say(run->cli, "%s: the command has ended, but %s%s", run->key,
-                redlock_code_text(result->code),
-                result->code == REDLOCK_UNCONFIRMED ? "; the lock ends with its TTL" : "");
+        cli_say(run->cli, "%s: the command has ended, but %s", run->key,
+                redlock_code_text(result->code));
     }
     run->done = true;
 }

@@ -88,7 +88,7 @@ typedef struct redlock_error {
     redlock_reason reason;
     const char *field;
     int64_t value, bound;
-    char text[256];
+    char text[1024];
 } redlock_error;
 REDLOCK_API const redlock_error *redlock_last_error(void);
 REDLOCK_API const char *redlock_kind_name(redlock_kind kind);
