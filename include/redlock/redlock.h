@@ -223,8 +223,7 @@ REDLOCK_API const char *redlock_kind_name(redlock_kind kind);
 
 /*
  * The kind of lock that a token belongs to; FOREIGN: `token` is no token of this library,
- * or NULL. SLOT, ELECTION, RECORD and SET are known by 20 of the token's bits: one token in
- * a million of an EXCLUSIVE lock looks like one of these. `ret_fenced` may be NULL.
+ * or NULL. `ret_fenced` may be NULL.
  */
 REDLOCK_API redlock_kind redlock_token_kind(const char *token, bool *ret_fenced);
 
@@ -677,7 +676,8 @@ REDLOCK_API redlock_code redlock_acquire_many(redlock_client *client,
  * former holder knew, minus the time that has passed since. 0 or UNKNOWN: the lease is not
  * held until redlock_extend() succeeds, granted by q nodes. Before that success, an
  * extension does not recreate missing keys. The success does not prove that the lock was
- * held without a gap: another client may have held it in between.
+ * held without a gap: another client may have held it in between. The key of a SLOT is that
+ * of its slot: "KEY!3".
  * Errors: BAD_KEY, BAD_TOKEN, BAD_TTL, BAD_OPTION, NO_MEMORY, FORKED, CLOSED.
  */
 REDLOCK_API redlock_code redlock_adopt(redlock_client *client, const void *key,

@@ -156,12 +156,10 @@ static redlock_code make_adopted(redlock_client *client, const redlock_key *keys
     } else if (count == 1) {
         base = keys[0];
         slot = read_slot(keys, mine.slots > 0 ? mine.slots : REDLOCK_SLOTS_MAX, &base.len);
-        if (slot == 0 && mine.slots > 0)
+        if (slot == 0)
             return rl_fail_field(REDLOCK_BAD_KEY, REDLOCK_REASON_MALFORMED, "key",
                                  "does not end in the number of a slot, as \"!3\"");
-        if (slot == 0) /* by chance the digits of an exclusive lock begin so */
-            mine.kind = REDLOCK_KIND_EXCLUSIVE;
-        else if (mine.slots == 0)
+        if (mine.slots == 0)
             mine.slots = slot;
         keys = &base;
     }

@@ -98,6 +98,11 @@ def _(quorum):
     redlock("extend", *PATIENT, "--slot", str(one["slot"]), "k", env=env).expect(0)
     redlock("release", *PATIENT, "--slot", str(one["slot"]), "k", env=env).expect(0)
     equal(held(quorum), (1, 1), "one is free")
+    env["REDLOCK_TOKEN"] = other["token"]
+    for verb in ("extend", "release"):
+        redlock(verb, *PATIENT, "k", env=env).expect(
+            64, err="^redlock: k: the token is that of a slot: --slot says of which one")
+    redlock("extend", *PATIENT, f"k!{other['slot']}", env=env).expect(0)
     for number in ("0", "129"):
         redlock("release", *PATIENT, "--slot", number, "k", env=env).expect(64, err="from 1 to 128")
     redlock("break", *PATIENT, "--yes", f"k!{other['slot']}", env=env).expect(0)

@@ -33,15 +33,17 @@ Test(failed_nodes, nodes_with_the_same_fault_stand_together)
     };
     nodes[4].remaining_us = 7000;
     nodes[5].remaining_us = 9000;
-    const char *all = "5 of 6 nodes failed: a, d: closed; c: no reply; "
-                      "e, f: quarantined, for another 9 ms";
+    const char *all =
+        "5 of 6 nodes failed: a, d: closed; c: no reply; "
+        "e, f: quarantined, for another 9 ms";
     cr_assert_str_eq(FAILED(REDLOCK_NO_QUORUM, nodes), all);
     cr_assert_str_eq(FAILED(REDLOCK_DENIED, nodes), all);
     const char *release = FAILED(REDLOCK_UNCONFIRMED, nodes);
     size_t len = strlen(redlock_code_text(REDLOCK_UNCONFIRMED));
     cr_assert_eq(strncmp(release, redlock_code_text(REDLOCK_UNCONFIRMED), len), 0);
-    cr_assert_str_eq(release + len, ": 5 of 6 nodes failed: a, d: closed; c: no reply; "
-                                    "e, f: quarantined, for another 9 ms");
+    cr_assert_str_eq(release + len,
+                     ": 5 of 6 nodes failed: a, d: closed; c: no reply; "
+                     "e, f: quarantined, for another 9 ms");
 }
 
 Test(failed_nodes, none_failed_or_none_is_connected_yet)
@@ -66,9 +68,10 @@ Test(failed_nodes, five_of_real_names)
     char uri[5][96];
     redlock_node nodes[5];
     for (int i = 0; i < 5; i++) {
-        snprintf(uri[i], sizeof(uri[i]),
-                 "rediss://locks@redis-locks-%d.eu-central-1.infrastructure.example.com:6379",
-                 i + 1);
+        snprintf(
+            uri[i], sizeof(uri[i]),
+            "rediss://locks@redis-locks-%d.eu-central-1.infrastructure.example.com:6379",
+            i + 1);
         nodes[i] = failed(uri[i], REDLOCK_FAULT_TIMEOUT + (i == 2),
                           i == 2 ? "the connection was closed" : "no reply in time");
     }

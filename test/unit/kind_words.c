@@ -267,7 +267,7 @@ Test(kinds, a_word_behind_the_letter_names_what_the_lock_is_part_of)
     expect_kind(WORD("pSLOT" REST "@host:1"), false, REDLOCK_KIND_SLOT);
     expect_kind(WORD("f:SLOT" REST), true, REDLOCK_KIND_SLOT);
     expect_kind(WORD("f:TERM" REST), true, REDLOCK_KIND_ELECTION);
-    expect_kind(WORD("pslot" REST), false, REDLOCK_KIND_EXCLUSIVE); /* by chance */
+    expect_kind(WORD("pslot" REST), false, REDLOCK_KIND_EXCLUSIVE); /* digits */
     expect_kind(WORD("pONCE" REST), false, REDLOCK_KIND_RECORD);
     expect_kind(WORD("pMANY" REST), false, REDLOCK_KIND_SET);
     expect_kind(WORD("f:MANY" REST), true, REDLOCK_KIND_SET);

@@ -174,7 +174,15 @@ redlock_code holding_adopt(struct holding *holding, int64_t valid_ms)
 {
     const struct cli_keys *keys = &holding->cli->keys;
     bool is_slot = holding->slot_key.bytes;
-    return redlock_adopt_many(holding->cli->client, is_slot ? &holding->slot_key : keys->of,
-                              is_slot ? 1 : cli_keys_count(keys), holding->file.token,
-                              valid_ms, &holding->cli->lease, &holding->lease);
+    const char *token = holding->file.token;
+    redlock_code code =
+        redlock_adopt_many(holding->cli->client, is_slot ? &holding->slot_key : keys->of,
+                           is_slot ? 1 : cli_keys_count(keys), token, valid_ms,
+                           &holding->cli->lease, &holding->lease);
+    if (code == REDLOCK_BAD_KEY && redlock_token_kind(token, NULL) == REDLOCK_KIND_SLOT)
+        cli_fail(CLI_USAGE,
+                 "%s: the token is that of a slot: --slot says of which one, or "
+                 "--token-file, which has it",
+                 holding->key);
+    return code;
 }
