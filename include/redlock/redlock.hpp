@@ -40,6 +40,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 #if defined(__has_include) && __cplusplus >= 202002L
@@ -949,8 +950,8 @@ class guard
 };
 
 /*
- * The keys of these mutexes of one client, in one round; the options are those of the
- * first. The mutexes themselves stay unlocked.
+ * The keys of these mutexes, in one round. The mutexes themselves stay unlocked. They must
+ * be of one client and have the same options: else it throws (BAD_OPTION).
  */
 class scoped_lock : public guard
 {
@@ -963,11 +964,27 @@ class scoped_lock : public guard
     }
 
   private:
+    /* `fence` is for adopt(), and a mutex has no `failure`. */
+    static auto all_of(const redlock_lock_options &options)
+    {
+        const auto &[size, fenced, ttl_ms, min_validity_ms, margin_ms, watchdog,
+                     max_hold_ms, any_thread, handoffs, stop, on_lost, lost_arg,
+                     release_on_free, failure, fence, recursive, kind, slots, user] =
+            options;
+        return std::tie(fenced, ttl_ms, min_validity_ms, margin_ms, watchdog, max_hold_ms,
+                        any_thread, handoffs, stop, on_lost, lost_arg, release_on_free,
+                        recursive, kind, slots, user);
+    }
+
     template <class... Mutexes>
     static redlock_sync *common_client(const mutex &first, const Mutexes &...others)
     {
         if (!((others.sync_ == first.sync_) && ...))
-            throw error(REDLOCK_BAD_OPTION);
+            throw error(redlock_error{REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, nullptr,
+                                      0, 0, "the mutexes are of different clients"});
+        if (!((all_of(others.options_) == all_of(first.options_)) && ...))
+            throw error(redlock_error{REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, nullptr,
+                                      0, 0, "the mutexes have different options"});
         return first.sync_;
     }
 };

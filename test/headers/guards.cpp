@@ -72,6 +72,31 @@ void a_client_counts()
           "so are the nodes");
 }
 
+/* It would have the options of the first one only. */
+void options_that_differ(const redlock::client &nodes)
+{
+    const auto differs = [&](auto set) {
+        redlock_lock_options options = redlock::default_options();
+        set(options);
+        redlock::mutex plain(nodes, "plain"), other(nodes, "other", options);
+        expect_error(REDLOCK_BAD_OPTION, [&] { redlock::scoped_lock(plain, other); });
+        expect_error(REDLOCK_BAD_OPTION,
+                     [&] { redlock::scoped_lock(other, plain, plain); });
+        expect_error(REDLOCK_BAD_OPTION,
+                     [&] { redlock::scoped_lock(plain, plain, other); });
+    };
+    differs([](redlock_lock_options &options) { options.fenced = true; });
+    differs([](redlock_lock_options &options) { options.ttl_ms = 5000; });
+    differs([](redlock_lock_options &options) { options.kind = REDLOCK_KIND_SHARED; });
+    differs([](redlock_lock_options &options) { options.watchdog = false; });
+    differs([](redlock_lock_options &options) { options.user = &options; });
+    redlock_lock_options same = redlock::default_options();
+    same.ttl_ms = 5000;
+    redlock::mutex one(nodes, "one", same), two(nodes, "two", same);
+    redlock::scoped_lock both(one, two);
+    check(both.valid() > 0ms && both.valid() <= 5000ms, "it has their options");
+}
+
 void mutexes_in_one_round()
 {
     redlock::client nodes(uris, patient()), others(uris, patient());
@@ -87,6 +112,7 @@ void mutexes_in_one_round()
     check(count == 40, "nothing was lost");
     expect_error(REDLOCK_BAD_OPTION, [&] { redlock::scoped_lock(apple, fig); });
     expect_error(REDLOCK_BAD_KEY, [&] { redlock::scoped_lock(apple, apple); });
+    options_that_differ(nodes);
     redlock::scoped_lock one(apple);
     check(!pear.lost() || pear.try_lock(), "the other is free");
     pear.unlock();
