@@ -57,8 +57,25 @@ def states_of(client: Any) -> tuple[Reply, ...]:
         client, nodes, lib.REDLOCK_NODES_MAX, ffi.sizeof("redlock_node")))
 
 
+def _failed(nodes: tuple[Reply, ...]) -> str:
+    """The nodes that failed, those with the same fault together, as C's texts have it."""
+    groups: dict[str, list[Reply]] = {}
+    for node in nodes:
+        if node.fault:
+            groups.setdefault(node.text, []).append(node)
+    count = sum(map(len, groups.values()))
+    if not count:
+        return ""
+    parts = []
+    for text, group in groups.items():
+        longest = max((node.remaining or 0 for node in group), default=0)
+        parts.append(", ".join(node.uri for node in group) + f": {text}"
+                     + (f", for another {longest:.3f} s" if longest else ""))
+    return f"{count} of {len(nodes)} nodes failed: {'; '.join(parts)}"
+
+
 class RedlockError(Exception):
-    """A call of libredlock failed. str() has the reason, then a line for each node."""
+    """A call of libredlock failed. str() is one line: what happened, and which nodes failed."""
 
     def __init__(self, code: str, text: str, *, reason: str = "NONE", holder: str = "",
                  remaining: float | None = None, nodes: tuple[Reply, ...] = ()) -> None:
@@ -71,7 +88,7 @@ class RedlockError(Exception):
         self.nodes = nodes
 
     def __str__(self) -> str:
-        return "\n  ".join([f"{self.code}: {self.text}", *map(str, self.nodes)])
+        return f"{self.code}: {self.text}"
 
 
 class NotAcquired(RedlockError):
@@ -148,6 +165,8 @@ _CLASSES: dict[str, type[RedlockError]] = {
     "NOT_HELD": NotHeld, "FORKED": Forked, "CLOSED": Closed, "SYSTEM": SystemFailure,
     "WOULD_DEADLOCK": WouldDeadlock,
 }
+# Their reasons are those of nodes.
+_BY_NODES = ("NO_QUORUM", "DENIED", "UNCONFIRMED", "EXPIRED")
 # Of an acquire: the lock is not held yet, so it cannot be lost.
 _NOT_ACQUIRED: dict[str, type[RedlockError]] = {"EXPIRED": NotAcquired}
 # Of a lock that was held: that another owner has it, or that the client was closed, means
@@ -186,8 +205,11 @@ def make_error(code: int, text: str = "", *, reason: int = 0, acquiring: bool = 
         made = _OF_A_HOLD.get(name, made)
     if not text:
         text = text_of(lib.redlock_code_text(code))
-        if reason:
-            text += f": {text_of(lib.redlock_reason_text(reason))}"
+        failed = _failed(nodes) if name in _BY_NODES else ""
+        if failed and name in ("NO_QUORUM", "DENIED"):
+            text = failed
+        elif failed or reason:
+            text += f": {failed or text_of(lib.redlock_reason_text(reason))}"
     return made(name, text, reason=reason_of(reason), holder=holder, remaining=remaining, nodes=nodes)
 
 

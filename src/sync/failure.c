@@ -54,7 +54,8 @@ void rl_failure_by_nodes(redlock_failure *failure, redlock_code code, redlock_re
     redlock_node nodes[REDLOCK_NODES_MAX];
     size_t count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
     const char *holder = holder_of(nodes, count, code);
-    if (code == REDLOCK_NO_QUORUM || code == REDLOCK_DENIED || code == REDLOCK_UNCONFIRMED)
+    if (code == REDLOCK_NO_QUORUM || code == REDLOCK_DENIED ||
+        code == REDLOCK_UNCONFIRMED || code == REDLOCK_EXPIRED)
         rl_fail_by_nodes(code, reason, nodes, count);
     else
         fail_by_holder(code, reason, holder, remaining_ms);

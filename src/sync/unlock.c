@@ -1,5 +1,6 @@
 #include "lock.h"
 
+#include "failed_nodes.h"
 #include "process_lease.h"
 
 void rl_unlock_abandon(redlock_hold *hold)
@@ -24,8 +25,12 @@ static void unbind(redlock_hold *hold)
         rl_thread_unbind(&hold->binding);
 }
 
-static redlock_code fail_by_end(struct rl_end end)
+/* With the mutex: the URIs of the nodes' replies, which the hold keeps, are the client's.
+ */
+static redlock_code fail_by_end(const redlock_hold *hold, struct rl_end end)
 {
+    if (end.code == REDLOCK_EXPIRED && hold->nodes && !hold->loop->closing)
+        return rl_fail_by_nodes(end.code, end.reason, hold->nodes, hold->node_count);
     return rl_fail_by_reason(end.code, end.reason);
 }
 
@@ -43,13 +48,17 @@ static redlock_code unlock_give_up(redlock_hold *hold, unsigned how)
     hold->thread = NULL;
     rl_hold_set_deadline(hold, (struct rl_until){0});
     if (!hold->lease)
-        return fail_by_end(end);
+        return fail_by_end(hold, end);
     if (how == REDLOCK_DISOWN) {
         rl_process_lease_abandon(hold->lease);
-        return fail_by_end(end);
+        return fail_by_end(hold, end);
     }
-    redlock_code code = rl_process_lease_give_up(hold->lease, how == REDLOCK_CONFIRM);
-    return end.code == REDLOCK_OK ? code : fail_by_end(end);
+    if (end.code == REDLOCK_OK)
+        return rl_process_lease_give_up(hold->lease, how == REDLOCK_CONFIRM);
+    (void)fail_by_end(hold, end);
+    const redlock_error error = *redlock_last_error(); /* a callback may free the hold */
+    (void)rl_process_lease_give_up(hold->lease, how == REDLOCK_CONFIRM);
+    return rl_fail_again(&error);
 }
 
 /* The last level was removed. */
@@ -63,20 +72,19 @@ static redlock_code leave_lock(redlock_hold *hold, unsigned how)
     return code;
 }
 
-static struct rl_end end_of(redlock_hold *hold)
+static redlock_code leave_level(redlock_hold *hold)
 {
     rl_loop_owner_lock(hold->loop);
-    struct rl_end end = hold->end;
+    redlock_code code = fail_by_end(hold, hold->end);
     rl_loop_owner_unlock(hold->loop);
-    return end;
+    return code;
 }
 
 static redlock_code unlock(redlock_hold *hold, unsigned how)
 {
     if (how == REDLOCK_DISOWN && rl_hold_uses(hold).levels > 1)
         return rl_fail_by_reason(REDLOCK_BUSY, REDLOCK_REASON_RECURSION);
-    return rl_hold_leave(hold).levels > 1 ? fail_by_end(end_of(hold))
-                                          : leave_lock(hold, how);
+    return rl_hold_leave(hold).levels > 1 ? leave_level(hold) : leave_lock(hold, how);
 }
 
 redlock_code redlock_unlock(redlock_hold *hold, unsigned how)
@@ -126,7 +134,7 @@ static redlock_code unlock_extend(redlock_hold *hold, int64_t ttl_ms, bool downg
         return code;
     rl_loop_owner_lock(loop);
     if (hold->end.code != REDLOCK_OK)
-        code = fail_by_end(hold->end);
+        code = fail_by_end(hold, hold->end);
     else if (downgrades && rl_hold_uses(hold).levels > 1)
         code = rl_fail_by_reason(REDLOCK_BUSY, REDLOCK_REASON_RECURSION);
     else

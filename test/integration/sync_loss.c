@@ -201,13 +201,16 @@ Test(sync_loss, servers_die)
     struct worker worker;
     struct seen seen = {0};
     redlock_lock_options options = short_options(&seen);
+    options.any_thread = true;
     sync_quorum_open(&c, 3);
     worker_start_holding(&worker, c.sync, "job", &options);
     servers_kill_first(&c.servers, 3);
     SYNC_QUORUM_UNTIL(seen.times > 0);
     cr_assert_eq(seen.why, REDLOCK_EXPIRED);
     cr_assert_eq(seen.reason, REDLOCK_REASON_NOT_CONNECTED);
-    cr_assert_eq(worker_done(&worker, job_unlock), REDLOCK_EXPIRED);
+    cr_assert_eq(redlock_unlock(worker.hold, 0), REDLOCK_EXPIRED);
+    cr_assert(strstr(redlock_last_error()->text, ": 3 of 3 nodes failed: "), "%s",
+              redlock_last_error()->text);
     redlock_hold *none = NULL;
     cr_assert_eq(redlock_try_lock(c.sync, "job", 3, &options, &none), REDLOCK_NO_QUORUM);
     cr_assert_eq(redlock_lock_for(c.sync, "job", 3, 20, &options, &none),
