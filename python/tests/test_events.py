@@ -69,6 +69,35 @@ def lose_by_tasks(quorum, options):
     asyncio.run(main())
 
 
+def test_many_losses_at_once(quorum):
+    """The first of each event are records of their own, the others one, or a few if it is slow."""
+    count = 500
+
+    async def main():
+        async with rq.AsyncClient(quorum.uris, rq.Options(node_timeout=0.5)) as client:
+            holds = [await client.lock(f"k{at}", ttl=3).acquire() for at in range(count)]
+            quorum.kill(0, 1, 2)
+            for hold in holds:
+                await asyncio.wait_for(hold.wait_lost(), lab.STATE_SECONDS)
+                with contextlib.suppress(rq.Lost, rq.Unconfirmed):
+                    await hold.release()
+
+    def losses():
+        return sum(each.redlock_fields.get("count", 1) for each in book.of("lock_lost"))
+    with logging_to(Book(), logging.WARNING) as book:
+        asyncio.run(main())
+        lab.wait_for(lambda: losses() == count, "all losses")
+        _events.flush()
+    keys = [key for each in book.of("lock_lost")
+            for key in each.redlock_fields.get("keys", [each.redlock_fields.get("key")])]
+    assert sorted(keys) == sorted(f"k{at}" for at in range(count))
+    assert sum("keys" not in each.redlock_fields for each in book.of("lock_lost")) <= 2 * _events._ALIKE
+    assert len(book.records) < count / 4, len(book.records)
+    some = next(each for each in book.of("lock_lost") if "keys" in each.redlock_fields)
+    assert some.levelno == logging.ERROR
+    assert some.getMessage().startswith("lock_lost: of ") and "code='EXPIRED'" in some.getMessage()
+
+
 @pytest.mark.parametrize("lose", [lose_by_threads, lose_by_tasks])
 def test_a_loss(quorum, lose):
     with logging_to(Book()) as book:
