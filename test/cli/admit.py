@@ -56,6 +56,35 @@ def _(quorum):
     equal([node["verdict"] for node in said["nodes"]], ["active"] * 5, "verdicts")
 
 
+@case("--new says which longest TTL it takes of the configuration, and --max-ttl goes before it")
+def _(quorum):
+    path = lab.write(lab.temporary("redlock.conf"), "max-ttl = 7s\n")
+    longest = "^redlock: no fenced lock of these nodes will have a TTL above 7.0 s, by max-ttl of the configuration\n"
+    admit(quorum, "--new", "--at-once", env={"REDLOCK_CONFIG": path}).expect(0, err=longest)
+    fence(quorum, "-t", "8s").expect(64, err="longer than the --max-ttl")
+    quorum.reset()
+    admit(quorum, "--new", "--at-once", "--max-ttl", "9s",
+          env={"REDLOCK_CONFIG": path}).expect(0, err=ADMITTED)
+    fence(quorum, "-t", "9s").expect(0)
+
+
+@case("the longest TTL is raised by emptying all nodes and --new: fences rise, and clients need nothing")
+def _(quorum):
+    found(quorum, "--max-ttl", "5s")
+    first = int(fence(quorum, "-t", "5s").expect(0).out)
+    fence(quorum, "-t", "6s").expect(64, err="longer than the --max-ttl")
+    leads = lab.temporary("leads")
+    leader = lab.start("elect", "-t", "5s", "boss", "--", "sh", "-c", f"echo >> {leads}; exec sleep 300",
+                       env=on(quorum))
+    lab.wait_for(lambda: os.path.exists(leads), "a leader")
+    quorum.reset()
+    admit(quorum, "--new", "--max-ttl", "6s").expect(0, err=ADMITTED)
+    check(int(fence(quorum, "-t", "6s").expect(0).out) > first, "the fence does not rise")
+    lab.wait_for(lambda: len(lab.read(leads).splitlines()) == 2, "the leader again", 60)
+    leader.terminate()
+    lab.finish(leader).expect(128 + signal.SIGTERM)
+
+
 @case("--new twice, with a marker on one node, or a malformed one: 75, and nothing is changed")
 def _(quorum):
     found(quorum)

@@ -5,6 +5,7 @@
 #include "deployment.h"
 #include "progress.h"
 
+#include <redlock/settings.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -373,12 +374,29 @@ static bool print_text(const struct admit *admit)
     return cli_flush();
 }
 
+static bool founds(const struct admit *admit)
+{
+    return admit->how == REDLOCK_ADMIT_NEW || admit->how == REDLOCK_ADMIT_AT_ONCE;
+}
+
+/* Before anything is written: it cannot be changed in place. */
+static void say_of_longest_ttl(const struct admit *admit)
+{
+    char span[CLI_SPAN];
+    int64_t max_ttl_ms = admit->cli->options.max_ttl_ms;
+    if (founds(admit) && max_ttl_ms > 0 &&
+        max_ttl_ms == admit->cli->settings->options->max_ttl_ms)
+        cli_say(admit->cli,
+                "no fenced lock of these nodes will have a TTL above %s, by max-ttl of the "
+                "configuration",
+                cli_span(span, max_ttl_ms));
+}
+
 /* A new deployment that promises nothing needs an operator after a power cut. */
 static void say_of_promises(const struct admit *admit)
 {
-    bool founds = admit->how == REDLOCK_ADMIT_NEW || admit->how == REDLOCK_ADMIT_AT_ONCE;
     bool promised = admit->promises & (REDLOCK_PROMISE_DURABLE | REDLOCK_PROMISE_SOLE);
-    if (founds && !promised && admit->code == REDLOCK_OK)
+    if (founds(admit) && !promised && admit->code == REDLOCK_OK)
         cli_say(admit->cli,
                 "if a majority of these nodes restarts at once, fenced locks need redlock "
                 "admit --wait; with --promise they come back by themselves: see "
@@ -419,6 +437,7 @@ int cli_admit(struct cli *cli, int argc, char **argv)
     struct progress progress;
     struct cli_timer limit;
     cli_connect(cli);
+    say_of_longest_ttl(&admit);
     cli_timer_begin(&limit, cli->base, 0, too_late, &admit);
     redlock_code code =
         redlock_admit(cli->client, admit.how | admit.promises,
