@@ -217,6 +217,31 @@ def test_a_fork_and_the_end(quorum):
     assert shown.count("node_connected") >= 6  # of each a majority at least
 
 
+UNCONFIGURED = """
+import logging, sys, redlock_quorum as rq
+if len(sys.argv) == 3:
+    logging.getLogger("redlock_quorum").addHandler(logging.NullHandler())
+sys.stderr = sys.stdout  # where `logging` writes then is settled with each record
+with rq.Client(sys.argv[1], rq.Options(node_timeout=5)) as client:
+    hold = client.lock("k").acquire()
+    client.break_lock("k")
+    try:
+        hold.extend()
+    except rq.Lost:
+        print("lost")
+"""
+
+
+def test_a_program_that_does_not_configure_logging(quorum):
+    """It sees warnings and errors; a NullHandler silences them."""
+    class Nodes:
+        uris = [",".join(quorum.uris)]
+    shown = run_program(UNCONFIGURED, Nodes)
+    assert "\nlock_lost: lease=1, key='k'" in "\n" + shown and "node_connected" not in shown
+    Nodes.uris.append("silent")
+    assert run_program(UNCONFIGURED, Nodes) == "lost\n"
+
+
 def test_an_end_without_a_client(monkeypatch):
     """Gives nothing to a thread that nobody has started, and so does not wait for it."""
     for each in "records", "forgotten":
