@@ -241,13 +241,9 @@ int monitor_api_locks(void *arg, const struct evkeyvalq *query, struct evbuffer 
 static void write_sample(const struct locks_prefix *prefix, enum row_state state, FILE *to)
 {
     json_t *name = name_of(prefix);
-    fputs("redlock_locks{prefix=\"", to);
-    for (const char *at = json_string_value(name); *at; at++)
-        if (*at == '\n')
-            fputs("\\n", to);
-        else
-            fprintf(to, "%s%c", *at == '"' || *at == '\\' ? "\\" : "", *at);
-    fprintf(to, "\",state=\"%s\"} %u\n", row_state_name(state), prefix->in_state[state]);
+    fputs("redlock_locks{prefix=", to);
+    monitor_write_label(json_string_value(name), to);
+    fprintf(to, ",state=\"%s\"} %u\n", row_state_name(state), prefix->in_state[state]);
     json_decref(name);
 }
 

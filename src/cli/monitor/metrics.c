@@ -14,8 +14,6 @@ static void add_client(const redlock_stats *stats, FILE *to)
     free(text);
 }
 
-/* --- the canary --- */
-
 /* Powers of two microseconds, as those of the client: 32 us to 67 s. */
 #define BOUND_FROM 5
 #define BOUND_TO   26
@@ -44,6 +42,53 @@ static void add_histogram(const redlock_histogram *histogram, const char *name,
     fprintf(to, "%s_sum %.6f\n", name, (double)histogram->sum_us / 1e6);
     fprintf(to, "%s_count %" PRIu64 "\n", name, count);
 }
+
+void monitor_write_label(const char *value, FILE *to)
+{
+    fputc('"', to);
+    for (const char *at = value; *at; at++)
+        if (*at == '\n')
+            fputs("\\n", to);
+        else
+            fprintf(to, "%s%c", *at == '"' || *at == '\\' ? "\\" : "", *at);
+    fputc('"', to);
+}
+
+/* --- the last check --- */
+
+static void begin_sample(const char *name, const json_t *node, FILE *to)
+{
+    fprintf(to, "%s{node=", name);
+    monitor_write_label(json_string_value(json_object_get(node, "uri")), to);
+}
+
+static void add_checked(const json_t *checked, FILE *to)
+{
+    const char *offset = "redlock_node_clock_offset_seconds";
+    const char *finding = "redlock_node_finding";
+    const json_t *node, *found;
+    size_t i, k;
+    add_head(offset, "gauge", "The node's time of day minus the median of all nodes.", to);
+    json_array_foreach(checked, i, node)
+    {
+        const json_t *us = json_object_get(node, "offset_us");
+        if (!json_is_integer(us))
+            continue;
+        begin_sample(offset, node, to);
+        fprintf(to, "} %.6f\n", (double)json_integer_value(us) / 1e6);
+    }
+    add_head(finding, "gauge", "1: redlock check finds this of the node.", to);
+    json_array_foreach(checked, i, node)
+        json_array_foreach(json_object_get(node, "findings"), k, found)
+    {
+        begin_sample(finding, node, to);
+        fprintf(to, ",code=\"%s\",severity=\"%s\"} 1\n",
+                json_string_value(json_object_get(found, "code")),
+                json_string_value(json_object_get(found, "severity")));
+    }
+}
+
+/* --- the canary --- */
 
 /* The usual results are shown even if they did not occur. */
 static bool is_usual(int code)
@@ -90,6 +135,7 @@ int monitor_metrics(void *arg, const struct evkeyvalq *query, struct evbuffer *b
     add_gauge("redlock_watches_members",
               "1: it watches nodes of fenced locks, and readmits them.",
               monitor->health.watches, to);
+    add_checked(monitor->health.checked, to);
     monitor_locks_metrics(monitor->locks, to);
     char *text = cli_text_end(&printed);
     evbuffer_add(body, text, printed.size);

@@ -14,13 +14,11 @@ struct monitor_health {
     int64_t since_ms; /* the time of day of the last change between these two */
     unsigned votes;   /* nodes that may vote on plain locks */
     unsigned votes_fenced;
-    uint64_t links;   /* a hash of the nodes' votes and connections */
     bool marked;      /* a node has a marker */
     bool watches;     /* their markers, and readmits those that restarted */
     bool lacks_right; /* too few nodes let its user write a marker */
     bool checking;
-    uint64_t checked_links; /* `links` when the last check began */
-    json_t *checked;        /* of each node; NULL: no check has ended yet */
+    json_t *checked; /* of each node; NULL: no check has ended yet */
     int64_t checked_us;
 };
 
@@ -59,7 +57,8 @@ int monitor_api_latency(void *arg, const struct evkeyvalq *query, struct evbuffe
 void monitor_latency_end(struct monitor *monitor);
 int monitor_api_whatif(void *arg, const struct evkeyvalq *query, struct evbuffer *body);
 
-/* metrics.c: /metrics. */
+/* metrics.c: /metrics; and the value of a label, in quotes. */
+void monitor_write_label(const char *value, FILE *to);
 int monitor_metrics(void *arg, const struct evkeyvalq *query, struct evbuffer *body);
 
 /* locks.c: /api/locks. */

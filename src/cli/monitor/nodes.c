@@ -5,7 +5,7 @@
 
 #include "monitor.h"
 
-#define CHECK_MS  60000 /* from one check to the next, unless a node comes or goes */
+#define CHECK_MS  2000 /* it reads the clocks, too */
 #define HEALTH_MS 1000
 
 /* --- the check --- */
@@ -55,9 +55,9 @@ static void check(void *arg)
     struct monitor *monitor = arg;
     if (monitor->health.checking)
         return;
-    monitor->health.checked_links = monitor->health.links;
+    unsigned how = monitor->health.marked ? REDLOCK_CHECK_FENCED : 0;
     monitor->health.checking =
-        redlock_check(monitor->cli->client, 0, checked, monitor) == REDLOCK_OK;
+        redlock_check(monitor->cli->client, how, checked, monitor) == REDLOCK_OK;
 }
 
 /* --- whether a lock can be taken --- */
@@ -112,12 +112,6 @@ static void look(void *arg)
     health->reason = why_unhealthy(monitor, &stats);
     health->votes = stats.votes;
     health->votes_fenced = stats.votes_fenced;
-    health->links = 0;
-    for (size_t i = 0; i < stats.count; i++)
-        health->links = 31 * health->links + 4 * nodes[i].votes_fenced +
-                        2 * nodes[i].votes + nodes[i].connected;
-    if (health->links != health->checked_links)
-        check(monitor);
     if (!health->began || was_healthy != !health->reason)
         health->since_ms = cli_clock_us(CLOCK_REALTIME) / 1000;
     health->began = true;

@@ -2,15 +2,16 @@
 
 const SEVERITIES = ["defect", "warning", "note"];
 const severityLook = (severity) => ({defect: "bad", warning: "warn"}[severity] ?? "");
+const worst = (findings) => SEVERITIES.find((one) => findings.some(({severity}) => severity === one));
 
 function findingsCell(findings) {
   const count = (severity) => findings.filter((one) => one.severity === severity).length;
   const text = SEVERITIES.slice(0, 2).filter(count).map((one) => plural(count(one), one)).join(", ");
-  return [count("defect") ? "bad" : count("warning") ? "warn" : "", text || "none"];
+  return [severityLook(worst(findings)), text || "none"];
 }
 
-// The same finding of several nodes is shown once.
-function showFindings(nodes, names) {
+// The worst first; the same one of several nodes is one, with its details and their nodes.
+function gather(nodes, names) {
   const found = new Map();
   nodes.forEach((node, i) => (node.findings ?? []).forEach((one) => {
     const key = JSON.stringify([one.severity, one.text]);
@@ -19,7 +20,11 @@ function showFindings(nodes, names) {
     details.set(one.detail ?? "", [...details.get(one.detail ?? "") ?? [], names[i]]);
   }));
   const rank = ({severity}) => SEVERITIES.indexOf(severity);
-  const rows = [...found.values()].sort((a, b) => rank(a) - rank(b));
+  return [...found.values()].sort((a, b) => rank(a) - rank(b));
+}
+
+function showFindings(nodes, names) {
+  const rows = gather(nodes, names);
   const text = JSON.stringify(rows.map(({details, ...one}) => [one, ...details]));
   if (showFindings.last === text)
     return;
@@ -38,11 +43,12 @@ function stateCell({connected, votes, state, text}) {
   return [isQuiet ? "good" : connected ? "warn" : "bad", isQuiet ? "votes" : state, text ?? ""];
 }
 
-function clockCell({offset_us: at, offset_err_us: error}) {
+function clockCell({offset_us: at, offset_err_us: error, findings = []}) {
+  const look = severityLook(worst(findings.filter(({code}) => code.startsWith("clock_"))));
   if (at === null || at === undefined)
-    return "–";
+    return [`number ${look}`, "–"];
   const sign = at > 49 ? "+" : at < -49 ? "−" : "";
-  return `${sign}${(Math.abs(at) / 1000).toFixed(1)} ± ${(error / 1000).toFixed(1)} ms`;
+  return [`number ${look}`, `${sign}${(Math.abs(at) / 1000).toFixed(1)} ± ${(error / 1000).toFixed(1)} ms`];
 }
 
 function votesCell({votes, votes_fenced: isFenced, fenced: member}, areFenced) {
@@ -55,7 +61,8 @@ const sparks = new Map(); // by the index of the node
 function showNodes({nodes, votes_fenced: fenced}) {
   const names = namesOf(nodes);
   const ms = inMs(nodes.map(({round_trip_us: us}) => ({p50_us: us ?? Infinity})));
-  fill(byId("nodes-table"), NODE_HEADS, nodes.map((node, i) => ({cells: [
+  fill(byId("nodes-table"), NODE_HEADS, nodes.map((node, i) => ({
+    look: severityLook(worst(node.findings ?? [])), cells: [
     names[i], stateCell(node), votesCell(node, fenced !== null),
     node.round_trip_us === null || !node.connected ? "–" : `${ms(node.round_trip_us)} ms`,
     sparks.get(i) ?? h("span"), clockCell(node), node.version ?? "–",

@@ -54,14 +54,14 @@ async function askLast(path, query) {
   return asked.get(path) === mine ? data : null;
 }
 
-// Calls `once` now and each `every()` ms after its end, but not while the page is hidden or `when`
-// says no. Returns what makes it begin at once.
-function repeat(once, every, when = () => true) {
+// Calls `once` now and each `every()` ms after its end, but not while the page is hidden (unless
+// `whileHidden`) or `when` says no. Returns what makes it begin at once.
+function repeat(once, every, when = () => true, whileHidden = false) {
   let timer = null, running = false;
   const run = async () => {
     clearTimeout(timer);
     timer = null;
-    if (running || document.hidden || !when())
+    if (running || document.hidden && !whileHidden || !when())
       return;
     running = true;
     try {
@@ -71,7 +71,12 @@ function repeat(once, every, when = () => true) {
       timer = setTimeout(run, every());
     }
   };
-  document.addEventListener("visibilitychange", () => document.hidden ? clearTimeout(timer) : run());
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden)
+      run();
+    else if (!whileHidden)
+      clearTimeout(timer);
+  });
   return run;
 }
 
@@ -87,19 +92,34 @@ function onScreen(id, begin) {
   return () => visible;
 }
 
+// "1 defect and 2 warnings", the worst one's code, and which nodes have it.
+function describeFindings(nodes, names) {
+  const found = gather(nodes, names).filter(({severity}) => severity !== "note");
+  if (!found.length)
+    return null;
+  const [{code, text, details}] = found, words = code.replaceAll("_", " ");
+  const count = SEVERITIES.map((one) => [found.filter(({severity}) => severity === one).length, one])
+    .filter(([n]) => n).map(([n, one]) => plural(n, one)).join(" and ");
+  const on = [...details].map(([detail, nodesOf]) => nodesOf.join(", ") + (detail && ` (${detail})`));
+  return {words, count, text: `${on.join("; ")}: ${text}`};
+}
+
 function showVerdict({nodes, votes, quorum, healthy, reason, since_ms: since}) {
   const verdict = byId("verdict"), all = votes === nodes.length, names = namesOf(nodes);
+  const findings = describeFindings(nodes, names), isGood = healthy && all && !findings;
   const silent = names.filter((_, i) => !nodes[i].votes).join(", ");
   const count = all ? `all ${votes}` : `${votes} of ${nodes.length}`;
   const votesText = `${count} nodes vote, ${quorum} are needed`;
   const bad = nodes.every(({connected}) => !connected) ? "All nodes are lost" :
     votes < quorum ? "No quorum" : "No lock can be taken";
-  setText(verdict, healthy ? `A quorum is fit: ${votesText}` :
+  const withText = findings ? `, with ${findings.count} (${findings.words})` : "";
+  setText(verdict, healthy ? `A quorum is fit${withText}: ${votesText}` :
     `${bad} since ${clock(since)}: ${votesText}`);
-  setText(byId("why"), reason ?? (all ? "" : `Without a vote: ${silent}`));
+  setText(byId("why"), reason ?? (all ? findings?.text ?? "" : `Without a vote: ${silent}`));
   verdict.title = healthy ? "" : iso(since);
-  verdict.className = healthy ? all ? "good" : "warn" : "bad";
-  document.title = `${healthy ? all ? "●" : "▲" : "✕"} ${votes}/${nodes.length} redlock`;
+  verdict.className = isGood ? "good" : healthy ? "warn" : "bad";
+  document.title = `${isGood ? "●" : healthy ? "▲" : "✕"} ${votes}/${nodes.length} ` +
+    (findings ? `${findings.words} · redlock` : "redlock");
 }
 
 function showCanary({canary, every_ms: every}) {
@@ -109,7 +129,12 @@ function showCanary({canary, every_ms: every}) {
     `The monitor watches and acquires no lock: ${canary.text}`);
 }
 
+// What was known is grey: nobody knows it now. The next answer has its colours again.
 function showLost(isLost) {
+  if (isLost) {
+    byId("verdict").className = "lost";
+    document.title = `○ ${document.title.replace(/^[●▲✕○] /, "")}`;
+  }
   live.lost = isLost ? live.lost ?? Date.now() : null;
   byId("lost").hidden = !isLost;
   byId("lost").title = isLost ? iso(live.lost) : "";
@@ -159,7 +184,7 @@ async function takeLatency() {
 
 async function beginLive() {
   await takeNodes();
-  repeat(takeNodes, () => live.every)();
+  repeat(takeNodes, () => live.every, () => true, true)(); // the title is seen from other tabs
   const latency = repeat(takeLatency, () => LATENCY_MS);
   latency();
   beginLocks();
