@@ -61,14 +61,14 @@ class Telemetry(unittest.TestCase):
 
     def test_each_metric_of_the_monitor_is_listed(self):
         """test/cli/monitor.py compares their types and labels."""
-        shown = set(re.findall(r"\bredlock_(?:canary_|watches_|locks|node_clock_|node_finding)\w*", MONITOR))
+        shown = set(re.findall(r"\bredlock_(?:canary_|watches_|locks|node_clock_|node_certificate|node_finding)\w*", MONITOR))
         self.assertEqual({re.sub(SUFFIX, "", name) for name in shown}, set(SERVED))
 
     def test_names_say_the_type_and_the_unit(self):
         for name, (_, kind, _) in ALL.items():
             with self.subTest(name):
                 self.assertEqual(name.endswith("_total"), kind == "counter")
-                self.assertEqual(bool(re.search("(?<!offset)_seconds$", name)), kind == "histogram")
+                self.assertEqual(bool(re.search("(?<!offset)(?<!left)_seconds$", name)), kind == "histogram")
 
     def test_each_member_is_listed(self):
         begun = {"acquires", "attempts", "extensions", "releases", "replies"}

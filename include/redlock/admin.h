@@ -251,6 +251,9 @@ typedef struct redlock_node_health {
     int64_t quarantine_us; /* what is left of its quarantine, if this client watches it */
     int64_t max_ttl_us;    /* the longest TTL that the deployment was admitted for */
     unsigned promises;     /* in its marker: REDLOCK_PROMISE_DURABLE, _SOLE, or 0 */
+
+    int64_t
+        certificate_us; /* until the node's certificate ends; UNKNOWN: it is not known */
 } redlock_node_health;
 
 typedef enum redlock_health {
@@ -281,7 +284,8 @@ enum {
  * each node. Then it asks the nodes that reply for their settings and their time, and
  * tests each permission that a client needs with commands that have no effect. It writes
  * no key. A setting that the user may not read is a note. If the client's options have
- * `durable`, warnings about what a restart forgets are defects. The state of the nodes
+ * `durable`, warnings about what a restart forgets are defects; with CHECK_FENCED and
+ * without `durable` they are none. The state of the nodes
  * for fenced locks is that of their last greeting. `how`: the flags above, or 0.
  * Results: OK, CANCELLED (the client was freed).
  * Errors: BAD_OPTION (no callback), NO_MEMORY, FORKED, CLOSED.

@@ -44,6 +44,14 @@ static const char *find_twin(const redlock_client *client, unsigned node)
     return NULL;
 }
 
+static void note_certificates(const struct rl_tls_peer *peer, struct rl_probe *probe,
+                              redlock_node_health *node)
+{
+    probe->client_certificate = rl_tls_seconds_until(peer->client_end) * RL_SECOND;
+    if (peer->server_end)
+        node->certificate_us = rl_tls_seconds_until(peer->server_end) * RL_SECOND;
+}
+
 /* Adds what is known from the nodes' links and URIs. */
 static void note_links(struct check *check)
 {
@@ -51,6 +59,7 @@ static void note_links(struct check *check)
     for (unsigned i = 0; i < client->nodes.n; i++) {
         struct rl_probe *probe = &check->probe[i];
         probe->db = client->nodes.node[i].uri.db > 0;
+        note_certificates(&client->nodes.node[i].connection.peer, probe, &check->health[i]);
         probe->text = rl_node_text(&client->nodes.node[i], probe->fault);
         if (probe->fault == RL_FAULT_DUPLICATE)
             probe->twin = find_twin(client, i);
@@ -334,6 +343,7 @@ static void describe_as_unknown(struct check *check)
             .generation = REDLOCK_UNKNOWN,
             .quarantine_us = REDLOCK_UNKNOWN,
             .max_ttl_us = REDLOCK_UNKNOWN,
+            .certificate_us = REDLOCK_UNKNOWN,
         };
     }
 }

@@ -30,11 +30,17 @@ static enum rl_fault fault_of(const struct rl_health_context *all, unsigned node
 #define OF_REPLICA (FAULT(REPLICA) | FAULT(READONLY) | FAULT(MASTERDOWN))
 #define OF_CLUSTER (FAULT(CLUSTER) | FAULT(CLUSTERDOWN) | FAULT(MOVED) | FAULT(CROSSSLOT))
 
+#define OF_FILES (FAULT(TLS_CA_FILE) | FAULT(TLS_CERT_FILE) | FAULT(TLS_KEY_FILE))
+#define OF_TLS                                                                             \
+    (OF_FILES | FAULT(TLS_CA) | FAULT(TLS_NAME) | FAULT(TLS_EXPIRED) |                     \
+     FAULT(TLS_NOT_YET_VALID) | FAULT(TLS_CERTIFICATE) | FAULT(TLS_CLIENT) |               \
+     FAULT(TLS_PLAINTEXT) | FAULT(TLS_VERSION) | FAULT(TLS_REFUSED) | FAULT(TLS))
+
 /* Faults with an own rule. */
 #define NAMED                                                                              \
-    (UNREACHED | REFUSED | OF_REPLICA | OF_CLUSTER | FAULT(NONE) | FAULT(NOPERM) |         \
-     FAULT(PROTECTED) | FAULT(MAXCLIENTS) | FAULT(LOADING) | FAULT(DUPLICATE) |            \
-     FAULT(QUARANTINE))
+    (UNREACHED | REFUSED | OF_REPLICA | OF_CLUSTER | OF_TLS | FAULT(NONE) |                \
+     FAULT(NOPERM) | FAULT(PROTECTED) | FAULT(MAXCLIENTS) | FAULT(LOADING) |               \
+     FAULT(DUPLICATE) | FAULT(QUARANTINE))
 _Static_assert(RL_FAULT_COUNT <= 64, "a bit for each");
 
 static bool show_fault(const struct rl_health_context *all, unsigned node, char *detail)
@@ -241,6 +247,30 @@ static bool allows_debug(const struct rl_health_context *all, unsigned node, cha
     return all->probes[node].debug == RL_YES;
 }
 
+/* --- certificates --- */
+
+#define CERTIFICATE (14 * 86400 * RL_SECOND) /* that ends sooner is a warning */
+
+static bool ends_soon(rl_time left, char *detail)
+{
+    rl_detail_add(detail, "in %.1f days", (double)left / RL_SECOND / 86400);
+    return left < CERTIFICATE;
+}
+
+static bool has_old_certificate(const struct rl_health_context *all, unsigned node,
+                                char *detail)
+{
+    rl_time left = all->nodes[node].certificate_us;
+    return left >= 0 && ends_soon(left, detail);
+}
+
+static bool client_has_old_certificate(const struct rl_health_context *all, unsigned node,
+                                       char *detail)
+{
+    rl_time left = all->probes[node].client_certificate;
+    return left > 0 && ends_soon(left, detail);
+}
+
 /* --- settings that could not be read --- */
 
 static bool hides_memory(const struct rl_health_context *all, unsigned node, char *detail)
@@ -284,10 +314,37 @@ static const struct rl_rule rules[] = {
     {"restarted", REDLOCK_DEFECT, RL_ANY_USE, FAULT(QUARANTINE), NULL,
      "the node restarted and may have lost locks: it votes again once the longest TTL has "
      "passed"},
+    {"tls_ca", REDLOCK_DEFECT, RL_ANY_USE, FAULT(TLS_CA), show_fault,
+     "TLS: the node's certificate is signed by an unknown CA: name the CA that signed it "
+     "with --cacert"},
+    {"tls_name", REDLOCK_DEFECT, RL_ANY_USE, FAULT(TLS_NAME), show_fault,
+     "TLS: the node's certificate is for another name or address: use a name that it has, "
+     "or "
+     "give the node one with this name"},
+    {"tls_expired", REDLOCK_DEFECT, RL_ANY_USE, FAULT(TLS_EXPIRED), show_fault,
+     "TLS: the node's certificate has expired: renew it on the node"},
+    {"tls_not_yet_valid", REDLOCK_DEFECT, RL_ANY_USE, FAULT(TLS_NOT_YET_VALID), show_fault,
+     "TLS: the node's certificate is not valid yet: correct the clock of this host, or the "
+     "certificate"},
+    {"tls_certificate", REDLOCK_DEFECT, RL_ANY_USE, FAULT(TLS_CERTIFICATE), show_fault,
+     "TLS: the node's certificate is not acceptable: replace it on the node"},
+    {"tls_client", REDLOCK_DEFECT, RL_ANY_USE, FAULT(TLS_CLIENT), show_fault,
+     "TLS: the node requires a client certificate that it accepts: name one with --cert "
+     "and "
+     "--key"},
+    {"tls_plaintext", REDLOCK_DEFECT, RL_ANY_USE, FAULT(TLS_PLAINTEXT), show_fault,
+     "TLS: the node's port speaks plain text: use redis://, or the node's tls-port"},
+    {"tls_version", REDLOCK_DEFECT, RL_ANY_USE, FAULT(TLS_VERSION), show_fault,
+     "TLS: the node has no version in common: let its tls-protocols have TLSv1.2 or later"},
+    {"tls_file", REDLOCK_DEFECT, RL_ANY_USE, OF_FILES, show_fault,
+     "TLS: a file of this client cannot be used: correct it"},
+    {"tls_fails", REDLOCK_DEFECT, RL_ANY_USE, FAULT(TLS_REFUSED) | FAULT(TLS), show_fault,
+     "TLS: the connection fails: compare the node's settings tls-* with those of this "
+     "client"},
     {"fails", REDLOCK_DEFECT, RL_ANY_USE, ~NAMED, show_name,
      "the node does not reply as a master does: check the server"},
     {"no_right", REDLOCK_DEFECT, RL_ANY_USE, 0, lacks_right,
-     "the user lacks a right: grant the least rights, see redlock-check(1)"},
+     "the user lacks a right: grant what redlock check --acl prints"},
     {"no_command", REDLOCK_DEFECT, RL_ANY_USE, 0, lacks_command,
      "the node lacks a command, or the command differs from that of Redis: do not rename "
      "commands, and do not use a proxy"},
@@ -314,16 +371,18 @@ static const struct rl_rule rules[] = {
      "a promoted replica may not have all locks: run the node without replicas"},
     {"clock_off", REDLOCK_WARNING, RL_ANY_USE, 0, is_off,
      "the node's time of day differs from that of most nodes: let NTP set the clock before "
-     "Redis "
-     "starts, and restart a node whose clock stands still"},
+     "Redis starts, and restart a node whose clock stands still"},
     {"no_time", REDLOCK_WARNING, RL_ANY_USE, 0, lacks_time,
-     "the node's clock cannot be compared: grant the user the right to TIME"},
+     "the node's clock cannot be compared: grant what redlock check --acl prints"},
     {"no_sets", REDLOCK_WARNING, RL_ANY_USE, 0, refuses_sets,
-     "the node refuses locks of several keys: grant the least rights, see "
-     "redlock-check(1)"},
+     "the node refuses locks of several keys: grant what redlock check --acl prints"},
     {"no_calls", REDLOCK_WARNING, RL_ANY_USE, 0, cannot_notify,
-     "the node cannot notify waiters, so they poll for the lock: grant the least "
-     "rights, see redlock-check(1)"},
+     "the node cannot notify waiters, so they poll for the lock: grant what redlock check "
+     "--acl prints"},
+    {"certificate_ends", REDLOCK_WARNING, RL_ANY_USE, 0, has_old_certificate,
+     "TLS: the node's certificate ends soon: renew it on the node"},
+    {"client_certificate_ends", REDLOCK_WARNING, RL_ANY_USE, 0, client_has_old_certificate,
+     "TLS: the certificate of this client (--cert) ends soon: renew it"},
     {"other_version", REDLOCK_WARNING, RL_ANY_USE, 0, has_other_version,
      "the node has a different version than most nodes: run the same version on all nodes, "
      "unless an upgrade is in progress"},
@@ -357,6 +416,10 @@ static bool applies(const struct rl_health_context *all, unsigned node, size_t i
                     char *detail)
 {
     const struct rl_rule *it = rule(index);
+    /* Fenced locks need no memory of the nodes, unless a marker promises it: not_durable.
+     */
+    if (it->use == RL_DURABLE_USE && all->fenced && !all->durable)
+        return false;
     uint64_t now =
         index < RULES ? UINT64_C(1) << fault_of(all, node) : rl_member_state_bit(all, node);
     return (!it->when || it->when & now) && (!it->holds || it->holds(all, node, detail));

@@ -51,6 +51,7 @@ struct rl_probe {
     struct rl_acl_right right[RL_ACL_RIGHTS_MAX];
     size_t rights;
     enum rl_tristate appendonly, unsynced_rewrite, debug;
+    rl_time client_certificate; /* until it ends; 0: there is none */
     struct rl_member_probe member;
     /* The node's time of day, or 0 if unknown. It was read between `asked` and `answered`.
      */
@@ -67,7 +68,7 @@ struct rl_health_context {
     rl_time quarantine; /* of a node that restarts; 0: none, the nodes are durable */
 };
 
-#define RL_FINDINGS_MAX 44
+#define RL_FINDINGS_MAX 60
 #define RL_DETAIL       200
 
 /* The findings of one node, and their details. */

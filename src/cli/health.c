@@ -56,13 +56,14 @@ static json_t *member_json(const redlock_node_health *node)
 json_t *cli_health_json(const redlock_node_health *node)
 {
     return json_pack(
-        "{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uri",
+        "{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uri",
         cli_json_text(node->uri), "fit", node->fit, "latency_us",
         cli_json_known(node->latency_us), "version", cli_json_known_text(node->version),
         "offset_us", node->timed ? json_integer(node->offset_us) : json_null(),
         "offset_err_us", node->timed ? json_integer(node->offset_err_us) : json_null(),
         "maxmemory_policy", cli_json_known_text(node->policy), "maxmemory",
         cli_json_known(node->maxmemory), "fsync", cli_json_known_text(node->fsync),
-        "replicas", cli_json_known(node->replicas), "fenced", member_json(node), "findings",
-        findings_json(node));
+        "replicas", cli_json_known(node->replicas), "certificate_ms",
+        cli_json_known(cli_ms(node->certificate_us)), "fenced", member_json(node),
+        "findings", findings_json(node));
 }

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "core/fault.h"
@@ -29,6 +30,8 @@ struct rl_tls_peer {
     const char *host;               /* must outlive the peer */
     struct ssl_session_st *session; /* to resume; NULL: none */
     unsigned generation;            /* of the files that the session was made with */
+    /* The certificates of the last handshake end then, in seconds since 1970; 0: unknown */
+    int64_t server_end, client_end;
 };
 
 /*
@@ -40,6 +43,10 @@ struct rl_tls *rl_tls_new(const struct rl_tls_options *options, enum rl_fault *r
 void rl_tls_free(struct rl_tls *tls);
 
 void rl_tls_peer_clear(struct rl_tls_peer *peer);
+
+/* The seconds until a certificate of the peer ends, by this host's clock; 0: it has ended.
+ */
+int64_t rl_tls_seconds_until(int64_t end);
 
 /*
  * Begins TLS on a connected descriptor, which stays the caller's. Reads the files again if

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #define HOST_MAX 255 /* bytes of a name in DNS, and in SNI */
 
@@ -228,12 +229,36 @@ struct rl_tls_channel *rl_tls_channel_new(struct rl_tls_peer *peer, SSL_CTX *con
     return NULL;
 }
 
+int64_t rl_tls_seconds_until(int64_t end)
+{
+    int64_t now = time(NULL);
+    return end > now ? end - now : 0;
+}
+
+static int64_t end_of(const X509 *certificate)
+{
+    struct tm end;
+    return certificate && ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) == 1
+               ? timegm(&end)
+               : 0;
+}
+
+static void note_certificates(struct rl_tls_channel *channel)
+{
+    X509 *server = SSL_get1_peer_certificate(channel->ssl);
+    channel->peer->server_end = end_of(server);
+    channel->peer->client_end = end_of(SSL_get_certificate(channel->ssl));
+    X509_free(server);
+}
+
 int rl_tls_handshake(struct rl_tls_channel *channel, bool *ret_writes)
 {
     ERR_clear_error();
     int result = SSL_do_handshake(channel->ssl);
-    if (result == 1)
+    if (result == 1) {
+        note_certificates(channel);
         return 0;
+    }
     int error = error_of(channel, result);
     *ret_writes = SSL_want_write(channel->ssl);
     return error == 0 ? -EPIPE : error; /* the peer has closed */

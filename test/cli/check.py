@@ -420,6 +420,19 @@ def _():
             matches(line, r" active 1$", "column")
 
 
+@case("fenced locks: --fence does not want durable memory; a promise or --durable does")
+def _():
+    with lab.Quorum(3) as quorum:
+        equal(codes(ask(quorum, "--json").expect(1).json()), [["forgets"]] * 3, "plain locks")
+        redlock("admit", "--new", "--at-once", "--max-ttl", "1s", env=on(quorum)).expect(0)
+        for words in ([], ["--strict"]):
+            expect(quorum, FIT, [[], [], []], "", "--fence", *words)
+        expect(quorum, NO_QUORUM, [["forgets"]] * 3, "", "--fence", "--durable")
+        redlock("admit", "--wait", "--promise", "durable", env=on(quorum)).expect(0)
+        found = expect(quorum, NO_QUORUM, [["not_durable"]] * 3, "^appendonly no$", "--fence")
+        matches(found["nodes"][0]["findings"][0]["text"], "redlock admit --wait --promise", "advice")
+
+
 CLIENT = "redlock monitor or a client of fenced locks"
 LONGEST = r" readmits it in 13\.1 s at most"
 
@@ -498,7 +511,7 @@ def _():
             change(server, 5, "-")
         lost = [[], ["other_process"], ["other_process"]]
         lost[0] = ["promises_differ"]
-        expect(quorum, WARNINGS, lost, "; an operator has to readmit it, see redlock-admit.1., in 13.1 s at most")
+        expect(quorum, WARNINGS, lost, "; only redlock admit --wait readmits it, in 13.1 s at most")
         for server, text in zip(quorum.servers, whole):
             server.call("SET", "!marker", text)
             change(server, 5, "s")

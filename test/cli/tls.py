@@ -11,6 +11,7 @@ import threading
 
 import lab
 from certificates import Authority, Nodes, old_dates, openssl, patient, replace
+from monitoring import Monitor
 from lab import WrongClock, case, check, equal, finish, matches, redlock, start
 
 
@@ -59,6 +60,37 @@ def _(quorum):
     finish(waiter).expect(0)
     redlock("run", "k", "--", lab.program, "run", "inner", "--", "true", env=env).expect(0)
     redlock("check", "--json", env=env)
+
+
+def warned(env):
+    """{code of a finding: its detail} of `redlock check`, of certificates."""
+    found = redlock("check", "--json", env=env).json()["nodes"]
+    return {one["code"]: one["detail"] for node in found for one in node["findings"]
+            if "certificate" in one["code"]}, [node["certificate_ms"] for node in found]
+
+
+@case("check warns of a certificate that ends within 14 days, the monitor has its time")
+def _(quorum):
+    def days(left):
+        return left / 86400000
+    nodes = Nodes(quorum)
+    found, left = warned(nodes.env())
+    equal(found, {}, "30 days")
+    check(all(29 < days(one) <= 30 for one in left), f"{left}")
+    soon = Nodes(quorum, dates=("-days", "13"))
+    found, left = warned(soon.env())
+    equal(set(found), {"certificate_ends"}, "13 days")
+    matches(found["certificate_ends"], r"^in 1[23]\.\d days$", "detail")
+    check(all(12 < days(one) <= 13 for one in left), f"{left}")
+    cert, key = soon.authority.sign("other", dates=("-days", "3"))
+    found, _ = warned(soon.env(REDLOCK_CERT=cert, REDLOCK_CERT_KEY=key))
+    equal(set(found), {"certificate_ends", "client_certificate_ends"}, "ours, too")
+    matches(found["client_certificate_ends"], r"^in [23]\.\d days$", "detail")
+    equal(warned(lab.on(quorum)), ({}, [None] * len(quorum.uris)), "without TLS")
+    with Monitor(quorum, **soon.env()) as monitor:
+        left = lab.wait_for(lambda: monitor.metrics("redlock_node_certificate_left_seconds"), "a metric")
+        check(all(12 < one / 86400 <= 13 for one in left.values()), f"{left}")
+        check(any("certificate_ends" in one for one in monitor.metrics("redlock_node_finding")), "a finding")
 
 
 @case("--tls, the options, the configuration file")

@@ -15,6 +15,10 @@ def faults(env, code, fault, text):
     [node] = redlock("status", "--json", "k", env=env).json()["nodes"]
     equal(node["fault"], fault, f"the fault of {node}")
     matches(node["text"], f"^{text}", "the text in JSON")
+    [finding] = redlock("check", "--json", env=env).expect(2).json()["nodes"][0]["findings"]
+    matches(finding["code"], "^tls_", "the finding of check")
+    matches(finding["text"], "^TLS: [^:]*: ", "the finding, and what to do")
+    matches(finding["detail"], f"^{text}", "its detail")
 
 
 @contextlib.contextmanager

@@ -30,6 +30,7 @@ static void begin(void)
         probe[i].answered = 3000;
         probe[i].time = 1700000000 * RL_SECOND;
         nodes[i].uri = uri[i];
+        nodes[i].certificate_us = REDLOCK_UNKNOWN;
         strcpy(nodes[i].version, "redis 7.0.15");
         strcpy(nodes[i].policy, "noeviction");
         strcpy(nodes[i].fsync, "always");
@@ -224,6 +225,66 @@ Test(health_rules, strict_and_durable)
     expect(REDLOCK_NOTE, "fsync_unknown", "");
 }
 
+/* Fenced locks need no memory of the nodes; who declares them durable is contradicted. */
+Test(health_rules, fenced_locks_need_no_memory)
+{
+    begin();
+    for (unsigned i = 0; i < NODES; i++) {
+        nodes[i].member_state = REDLOCK_MEMBER_ACTIVE;
+        probe[i].member.state = RL_MEMBER_ACTIVE;
+        probe[i].member.members = NODES;
+        probe[i].appendonly = RL_NO;
+        strcpy(nodes[i].fsync, "none");
+        nodes[i].replicas = 1;
+    }
+    cr_assert_eq(evaluate(), REDLOCK_FIT_WITH_WARNINGS);
+    all.fenced = true;
+    cr_assert_eq(evaluate(), REDLOCK_FIT);
+    all.strict = true;
+    cr_assert_eq(evaluate(), REDLOCK_FIT);
+    nodes[2].promises = REDLOCK_PROMISE_DURABLE;
+    cr_assert_eq(evaluate(), REDLOCK_FIT_WITH_WARNINGS);
+    cr_assert_str_eq(nodes[2].findings[0]->code, "not_durable");
+    cr_assert_eq(nodes[2].findings[0]->severity, REDLOCK_DEFECT);
+    nodes[2].promises = 0;
+    all.durable = true;
+    cr_assert_eq(evaluate(), REDLOCK_UNFIT);
+    cr_assert_str_eq(nodes[0].findings[0]->code, "forgets");
+}
+
+/* At both sides of 14 days; of a certificate that the client does not know, nothing. */
+Test(health_rules, certificates)
+{
+    const int64_t days = 14 * 86400 * (int64_t)RL_SECOND;
+    begin();
+    nodes[2].certificate_us = days;
+    probe[2].client_certificate = days;
+    cr_assert_eq(evaluate(), REDLOCK_FIT);
+    nodes[2].certificate_us = days - 1;
+    expect(REDLOCK_WARNING, "certificate_ends", "in 14.0 days");
+    nodes[2].certificate_us = 0;
+    expect(REDLOCK_WARNING, "certificate_ends", "in 0.0 days");
+    begin();
+    probe[2].client_certificate = days / 4;
+    expect(REDLOCK_WARNING, "client_certificate_ends", "in 3.5 days");
+}
+
+/* Each fault of TLS has a finding of its own, with what to do. */
+Test(health_rules, faults_of_tls)
+{
+    for (int fault = 0; fault < RL_FAULT_COUNT; fault++) {
+        if (strncmp(rl_fault_name((enum rl_fault)fault), "TLS", 3) != 0)
+            continue;
+        begin();
+        probe[2].fault = (enum rl_fault)fault;
+        evaluate();
+        cr_assert_eq(nodes[2].count, 1);
+        cr_assert(strncmp(nodes[2].findings[0]->code, "tls_", 4) == 0);
+        cr_assert(strncmp(nodes[2].findings[0]->text, "TLS: ", 5) == 0);
+        cr_assert_eq(nodes[2].findings[0]->severity, REDLOCK_DEFECT);
+    }
+}
+
 /*
  * The node gets the benefit of the doubt: 300 ms are allowed, and each round trip took 2
  * ms.
@@ -376,8 +437,7 @@ static void expect_detail(unsigned node, const char *code, const char *detail)
 Test(health_rules, what_brings_back_a_lost_majority)
 {
     const char *by_operator =
-        "its run_id changed; an operator has to readmit it, see "
-        "redlock-admit(1), in 13.1 s at most";
+        "its run_id changed; only redlock admit --wait readmits it, in 13.1 s at most";
     begin_marked();
     for (unsigned i = 0; i < 3; i++)
         probe[i].member.state = RL_MEMBER_OTHER_PROCESS;
@@ -400,11 +460,11 @@ Test(health_rules, what_brings_back_a_lost_majority)
     expect_detail(0, "unmarked", "once all nodes reply, " CLIENT " that knew it" LONGEST);
     promise(0);
     expect_detail(0, "unmarked",
-                  "an operator has to readmit it, see redlock-admit(1), in 13.1 s at most");
+                  "only redlock admit --wait readmits it, in 13.1 s at most");
     nodes[1].promises = REDLOCK_PROMISE_DURABLE;
     expect_detail(0, "unmarked",
-                  "an operator has to readmit it, and to say that what it had never comes "
-                  "back, see redlock-admit(1)");
+                  "redlock admit --wait --forget URI readmits it: what it had never comes "
+                  "back");
 }
 
 Test(health_rules, settings_that_contradict_durable)

@@ -1,4 +1,4 @@
-/* Answers in JSON. */
+/* Answers in JSON, and labels in Prometheus' text. */
 #include "monitor.h"
 
 #include <stdlib.h>
@@ -33,4 +33,15 @@ int monitor_answer(struct evbuffer *body, const char *name, json_t *object)
 int monitor_refuse(struct evbuffer *body, const char *error)
 {
     return write_object(body, json_pack("{s:s}", "error", error), 400);
+}
+
+void monitor_write_label(const char *value, FILE *to)
+{
+    fputc('"', to);
+    for (const char *at = value; *at; at++)
+        if (*at == '\n')
+            fputs("\\n", to);
+        else
+            fprintf(to, "%s%c", *at == '"' || *at == '\\' ? "\\" : "", *at);
+    fputc('"', to);
 }

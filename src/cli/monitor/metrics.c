@@ -43,17 +43,6 @@ static void add_histogram(const redlock_histogram *histogram, const char *name,
     fprintf(to, "%s_count %" PRIu64 "\n", name, count);
 }
 
-void monitor_write_label(const char *value, FILE *to)
-{
-    fputc('"', to);
-    for (const char *at = value; *at; at++)
-        if (*at == '\n')
-            fputs("\\n", to);
-        else
-            fprintf(to, "%s%c", *at == '"' || *at == '\\' ? "\\" : "", *at);
-    fputc('"', to);
-}
-
 /* --- the last check --- */
 
 static void begin_sample(const char *name, const json_t *node, FILE *to)
@@ -62,21 +51,29 @@ static void begin_sample(const char *name, const json_t *node, FILE *to)
     monitor_write_label(json_string_value(json_object_get(node, "uri")), to);
 }
 
+/* A number of the node, unless it is unknown. */
+static void add_known(const char *name, const json_t *node, const char *member,
+                      double in_second, FILE *to)
+{
+    const json_t *number = json_object_get(node, member);
+    if (!json_is_integer(number))
+        return;
+    begin_sample(name, node, to);
+    fprintf(to, "} %.6f\n", (double)json_integer_value(number) / in_second);
+}
+
 static void add_checked(const json_t *checked, FILE *to)
 {
     const char *offset = "redlock_node_clock_offset_seconds";
+    const char *certificate = "redlock_node_certificate_left_seconds";
     const char *finding = "redlock_node_finding";
     const json_t *node, *found;
     size_t i, k;
     add_head(offset, "gauge", "The node's time of day minus the median of all nodes.", to);
+    json_array_foreach(checked, i, node) add_known(offset, node, "offset_us", 1e6, to);
+    add_head(certificate, "gauge", "Until the node's TLS certificate ends.", to);
     json_array_foreach(checked, i, node)
-    {
-        const json_t *us = json_object_get(node, "offset_us");
-        if (!json_is_integer(us))
-            continue;
-        begin_sample(offset, node, to);
-        fprintf(to, "} %.6f\n", (double)json_integer_value(us) / 1e6);
-    }
+        add_known(certificate, node, "certificate_ms", 1e3, to);
     add_head(finding, "gauge", "1: redlock check finds this of the node.", to);
     json_array_foreach(checked, i, node)
         json_array_foreach(json_object_get(node, "findings"), k, found)

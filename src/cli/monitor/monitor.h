@@ -57,8 +57,7 @@ int monitor_api_latency(void *arg, const struct evkeyvalq *query, struct evbuffe
 void monitor_latency_end(struct monitor *monitor);
 int monitor_api_whatif(void *arg, const struct evkeyvalq *query, struct evbuffer *body);
 
-/* metrics.c: /metrics; and the value of a label, in quotes. */
-void monitor_write_label(const char *value, FILE *to);
+/* metrics.c: /metrics. */
 int monitor_metrics(void *arg, const struct evkeyvalq *query, struct evbuffer *body);
 
 /* locks.c: /api/locks. */
@@ -70,5 +69,8 @@ int monitor_api_locks(void *arg, const struct evkeyvalq *query, struct evbuffer 
  */
 int monitor_answer(struct evbuffer *body, const char *name, json_t *object);
 int monitor_refuse(struct evbuffer *body, const char *error);
+
+/* answer.c: the value of a label for Prometheus, in quotes. */
+void monitor_write_label(const char *value, FILE *to);
 
 #endif

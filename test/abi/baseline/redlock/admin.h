@@ -120,6 +120,8 @@ typedef struct redlock_node_health {
     int64_t quarantine_us;
     int64_t max_ttl_us;
     unsigned promises;
+    int64_t
+        certificate_us;
 } redlock_node_health;
 typedef enum redlock_health {
     REDLOCK_FIT,
