@@ -63,6 +63,24 @@ def held(quorum, *words):
     return found.code, found.json()["held"]
 
 
+@case("status without --slots says that slots are held")
+def _(quorum):
+    def status(*words):
+        done = redlock("status", *PATIENT, *words, "k", env=on(quorum))
+        return done.code, done.out.splitlines()[-1]
+    equal(status(), (1, "k: free on 3 of 3 nodes"), "none")
+    for number in (1, 2):
+        redlock("acquire", "-n", *PATIENT, "-t", "60s", "--slots", "2", "k", env=on(quorum)).expect(0)
+        equal(status(), (1, f"k: free on 3 of 3 nodes; but it is a semaphore with {number} "
+                         f"slot{'s' if number > 1 else ''} held: redlock status --slots N"), "slots")
+        equal(json.loads(status("--json")[1])["slots_held"], number, "JSON")
+    equal(status("--slots", "2"), (0, "k: 2 of 2 slots are held"), "with --slots")
+    quorum.occupy("k", indexes=range(3), value="p" + "a" * 32 + "@h")
+    equal(json.loads(status("--json")[1])["slots_held"], 0, "a lock of that name")
+    long = "k" * 510
+    check(redlock("status", *PATIENT, long, env=on(quorum)).expect(1).out.endswith("free on 3 of 3 nodes\n"), "long")
+
+
 @case("acquired with a token file: the file has the slot, for extend and release")
 def _(quorum):
     path, env = lab.temporary("token"), on(quorum)

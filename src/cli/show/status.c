@@ -36,6 +36,7 @@ struct status {
     struct cli_timer timer;
     struct part *part;
     size_t parts, waiting;
+    size_t slots_held; /* below a key that is free itself */
     bool watch, redraw, done;
     int failed; /* the exit code if stdout could not be written; or 0 */
 };
@@ -80,6 +81,24 @@ static void print_readers(const struct inspection *inspection)
     cli_print("\n");
 }
 
+/* One key was asked for, not the slots of a semaphore. */
+static bool is_one_key(const struct status *status)
+{
+    return status->parts == 1 && status->cli->lease.slots == 0;
+}
+
+/* A semaphore stores nothing below its own key. */
+static void print_free(const struct part *part, const char *key)
+{
+    const redlock_inspection *found = &part->inspection.found;
+    size_t slots = part->status->slots_held;
+    cli_print("%s: free on %u of %zu nodes", key, found->free, found->count);
+    if (is_one_key(part->status) && slots > 0)
+        cli_print("; but it is a semaphore with %zu slot%s held: redlock status --slots N",
+                  slots, slots == 1 ? "" : "s");
+    cli_print("\n");
+}
+
 /* "KEY: held by LABEL on 3 of 5 nodes, for another 12.3 s" */
 static void print_summary(const struct part *part)
 {
@@ -103,9 +122,7 @@ static void print_summary(const struct part *part)
             cli_print(", entered %u times", found->depth);
         cli_print("\n");
         break;
-    case INSPECTION_FREE:
-        cli_print("%s: free on %u of %zu nodes\n", key, found->free, found->count);
-        break;
+    case INSPECTION_FREE: print_free(part, key); break;
     case INSPECTION_SPLIT:
         cli_print(
             "%s: split: free on %u of %zu nodes, held on %u, of which %u agree; %u are "
@@ -162,8 +179,12 @@ static void print_total(const struct status *status)
 static json_t *to_json(const struct status *status)
 {
     const struct cli *cli = status->cli;
-    if (status->parts == 1 && cli->lease.slots == 0)
-        return inspection_json(&status->part[0].inspection, status->name);
+    if (is_one_key(status)) {
+        json_t *one = inspection_json(&status->part[0].inspection, status->name);
+        json_object_set_new(one, "slots_held",
+                            json_integer((json_int_t)status->slots_held));
+        return one;
+    }
     json_t *object = cli_keys_json(&cli->keys), *each = json_array();
     for (size_t i = 0; i < status->parts; i++)
         json_array_append_new(
@@ -238,6 +259,40 @@ static bool status_show(struct status *status)
     return cli_flush();
 }
 
+static void show_all(struct status *status)
+{
+    status->failed = cli_exit_streamed(status_show(status));
+    status->done = status->failed || !status->watch;
+    if (!status->done)
+        cli_timer_set(&status->timer, WATCH_EVERY_MS);
+}
+
+static void slot_inspected(redlock_client *client, const redlock_inspection *found,
+                           void *arg)
+{
+    static struct inspection slot;
+    struct status *status = arg;
+    if (status->done)
+        return;
+    inspection_take(client, found, &slot);
+    status->slots_held += inspection_state(&slot) == INSPECTION_HELD;
+    if (--status->waiting == 0)
+        show_all(status);
+}
+
+/* How many slots a semaphore has, only its users know: KEY!1 to KEY!128 are looked at. */
+static void inspect_slots(struct status *status)
+{
+    for (unsigned i = 1; i <= REDLOCK_SLOTS_MAX; i++) {
+        char *key = cli_format("%s!%u", status->part[0].key, i);
+        status->waiting += redlock_inspect(status->cli->client, key, strlen(key),
+                                           slot_inspected, status) == REDLOCK_OK;
+        free(key);
+    }
+    if (status->waiting == 0) /* the key is too long for one with slots */
+        show_all(status);
+}
+
 static void inspected(redlock_client *client, const redlock_inspection *found, void *arg)
 {
     struct part *part = arg;
@@ -247,16 +302,17 @@ static void inspected(redlock_client *client, const redlock_inspection *found, v
     inspection_take(client, found, &part->inspection);
     if (--status->waiting > 0)
         return;
-    status->failed = cli_exit_streamed(status_show(status));
-    status->done = status->failed || !status->watch;
-    if (!status->done)
-        cli_timer_set(&status->timer, WATCH_EVERY_MS);
+    if (is_one_key(status) && inspection_state(&part->inspection) == INSPECTION_FREE)
+        inspect_slots(status);
+    else
+        show_all(status);
 }
 
 static void inspect(void *arg)
 {
     struct status *status = arg;
     status->waiting = status->parts;
+    status->slots_held = 0;
     for (size_t i = 0; i < status->parts; i++) {
         const char *key = status->part[i].key;
         redlock_code code = redlock_inspect(status->cli->client, key, strlen(key),
