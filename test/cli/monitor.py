@@ -103,7 +103,7 @@ def _(quorum):
 
         quorum.start()
         until_nodes(monitor, lambda found: found["votes"] == 5 and found["healthy"], "all back")
-        until_nodes(monitor, lambda found: "unreachable" not in json.dumps(found), "a check of all")
+        until_nodes(monitor, lambda found: "unreachable" not in json.dumps(found["nodes"]), "a check of all")
         until_ok(monitor, canary(monitor)["ok"] + 1)
 
 
@@ -166,6 +166,64 @@ def _(_):
         equal(len(monitor.metrics("redlock_node_clock_offset_seconds")), 2, "offsets")
         quorum[1].clock.mend()
         until_nodes(monitor, lambda found: codes(found) == [[], [], ["unreachable"]], "no finding")
+
+
+@case("a node that is down does not flicker; since when it is, and the last events")
+def _(_):
+    with lab.durable(3) as quorum, Monitor(quorum, *FAST) as monitor:
+        found = until_nodes(monitor, lambda found: found["checked_ago_ms"] is not None and found["healthy"], "a check")
+        equal([node["state"] for node in found["nodes"]], ["ready"] * 3, "states")
+        check(found["nodes"][1]["since_ms"] <= found["at_ms"], found)
+        equal([one["text"] for one in found["events"]], ["locks can be taken"], "events")
+        quorum.kill(1)
+        down = until_nodes(monitor, lambda found: found["nodes"][1]["state"] != "ready", "a node that is away")
+
+        def failures():
+            [number] = [count for labels, count in
+                        monitor.metrics("redlock_node_connect_failures_total").items() if quorum.uris[1] in labels]
+            return number
+        first, seen = failures(), set()
+
+        def tries_again():
+            node = monitor.json("nodes")["nodes"][1]
+            seen.add((node["state"], node["since_ms"], node["text"] is None))
+            return failures() >= first + 4
+        lab.wait_for(tries_again, "four more tries to connect")
+        until_nodes(monitor, lambda found: "unreachable" in json.dumps(found["nodes"]), "a check")
+        equal(seen, {("down", down["nodes"][1]["since_ms"], False)}, "states")
+        check(down["nodes"][1]["since_ms"] > found["nodes"][1]["since_ms"], "since when")
+        quorum.start()
+        found = until_nodes(monitor, lambda found: found["nodes"][1]["state"] == "quarantined" and any(
+            one["code"] == "restarted" for one in found["nodes"][1]["findings"]), "a node that is back")
+        check(found["nodes"][1]["since_ms"] > down["nodes"][1]["since_ms"], "since when it is back")
+        events = [(one["level"], one["node"], one["text"]) for one in found["events"]]
+        of_node = [(level, text) for level, node, text in events if node == quorum.uris[1]][::-1]
+        equal(of_node[0][0], "error", "the first event")
+        matches(of_node[0][1], "^down: ", "the first event")
+        lasting = [text.partition(":")[0] for _, text in of_node]
+        for text in ("defect unreachable", "quarantined", "no longer unreachable", "defect restarted"):
+            check(text in lasting, f"{text} in {of_node}")
+        equal(events[-1], ("info", None, "locks can be taken"), "the oldest event")
+
+
+@case("no more than 50 events are kept, the newest ones")
+def _(_):
+    with lab.durable(3) as quorum, Monitor(quorum, *FAST) as monitor:
+        def count(code):
+            found = monitor.json("nodes")
+            return sum(code in [one["code"] for one in node.get("findings", [])] for node in found["nodes"])
+        until_nodes(monitor, lambda found: found["checked_ago_ms"] is not None, "a check")
+        for _ in range(9):
+            for policy, wanted in (("allkeys-lru", 3), ("noeviction", 0)):
+                for server in quorum.servers:
+                    server.call("CONFIG", "SET", "maxmemory-policy", policy)
+                lab.wait_for(lambda: count("could_evict") == wanted, policy)
+        events = monitor.json("nodes")["events"]
+        equal(len(events), 50, "events")
+        equal(events[0]["text"], "no longer could_evict", "the newest")
+        check(all(one["text"] != "locks can be taken" for one in events), "the oldest one is gone")
+        times = [one["at_ms"] for one in events]
+        equal(times, sorted(times, reverse=True), "times")
 
 
 UNWATCHED = "nodes of fenced locks are not watched: "

@@ -6,6 +6,7 @@
 #include "locks_view.h"
 #include "monitor.h"
 #include "query.h"
+#include "watched.h"
 
 #define LOCKS_MAX      200000 /* that are kept: about 160 bytes each, in two tables */
 #define REST_TIMES     15     /* the pause after a scan: so many times as long as it took */
@@ -20,6 +21,7 @@ struct monitor_locks {
     struct cli *cli;
     struct table shown, next; /* `next` is being read */
     struct locks_view view;
+    struct watched watched; /* what answers have shown */
     bool scans, has_scanned;
     bool is_truncated, next_is_truncated;
     int64_t began_us, lasted_us, ended_us; /* of the last scan that ended */
@@ -32,7 +34,7 @@ struct monitor_locks {
 struct monitor_locks *monitor_locks_new(struct cli *cli)
 {
     struct monitor_locks *locks = cli_need_memory(calloc(1, sizeof(*locks)));
-    locks->cli = cli;
+    locks->cli = locks->watched.cli = cli;
     locks_view_begin(&locks->view, &locks->shown);
     return locks;
 }
@@ -40,10 +42,16 @@ struct monitor_locks *monitor_locks_new(struct cli *cli)
 void monitor_locks_free(struct monitor_locks *locks)
 {
     locks_view_end(&locks->view);
+    watched_free(&locks->watched);
     table_free(&locks->shown);
     table_free(&locks->next);
     free(locks->error);
     free(locks);
+}
+
+void monitor_locks_refresh(void *arg)
+{
+    watched_inspect(&((struct monitor_locks *)arg)->watched);
 }
 
 /* --- the scan --- */
@@ -185,20 +193,23 @@ static json_t *prefixes_json(const struct locks_view *view)
     return array;
 }
 
-static json_t *rows_json(struct locks_view *view, const struct locks_query *query,
+static json_t *rows_json(struct monitor_locks *locks, const struct locks_query *query,
                          size_t *ret_matched)
 {
     const struct row *row[LIMIT_MAX];
     size_t count;
     int64_t to_wall_us = cli_clock_us(CLOCK_REALTIME) - cli_clock_us(CLOCK_BOOTTIME);
     json_t *array = json_array();
-    *ret_matched = locks_view_select(view, query, row, &count);
+    *ret_matched = locks_view_select(&locks->view, query, row, &count);
     for (size_t i = 0, size = 0; i < count && size < ANSWER_MAX; i++) {
-        json_t *object = row_json(row[i]);
+        struct row now = watched_want(&locks->watched, row[i]);
+        json_t *object = row_json(&now);
+        if (now.state == ROW_FREE)
+            json_object_set_new(object, "holder", json_null());
         json_object_set_new(object, "since_ms",
-                            json_integer((row[i]->since_us + to_wall_us) / 1000));
+                            json_integer((now.since_us + to_wall_us) / 1000));
         json_object_set_new(object, "seen_ms",
-                            json_integer((row[i]->seen_us + to_wall_us) / 1000));
+                            json_integer((now.seen_us + to_wall_us) / 1000));
         size += json_dumpb(object, NULL, 0, JSON_COMPACT);
         json_array_append_new(array, object);
     }
@@ -212,7 +223,7 @@ static json_t *locks_json(struct monitor_locks *locks, const struct locks_query 
     bool is_truncated =
         view->table == &locks->next ? locks->next_is_truncated : locks->is_truncated;
     size_t matched;
-    json_t *rows = rows_json(&locks->view, query, &matched);
+    json_t *rows = rows_json(locks, query, &matched);
     return json_pack(
         "{s:I, s:b, s:o, s:o, s:o, s:b, s:I, s:I, s:I, s:o, s:o}", "at_ms",
         (json_int_t)(cli_clock_us(CLOCK_REALTIME) / 1000), "scanning", locks->scans,

@@ -7,6 +7,7 @@
 #define EVERY_MIN_MS 100
 #define EVERY_MAX_MS INT64_C(3600000)
 #define KEEP_MS      INT64_C(3600000)
+#define REFRESH_MS   1000
 #define CYCLES_MAX   INT64_C(86400) /* of the history: 24 h at 1 s */
 
 const struct cli_help cli_monitor_help = {
@@ -109,8 +110,11 @@ int cli_monitor(struct cli *cli, int argc, char **argv)
     canary_begin(&monitor.canary, cli, monitor.every_ms,
                  (size_t)(monitor.keep_ms / monitor.every_ms));
     monitor_health_begin(&monitor);
+    cli_timer_begin(&monitor.refresh, cli->base, REFRESH_MS, monitor_locks_refresh,
+                    monitor.locks);
     run(&monitor);
     http_free(monitor.http);
+    cli_timer_end(&monitor.refresh);
     monitor_health_end(&monitor);
     monitor_latency_end(&monitor);
     cli_drain(cli);

@@ -3,6 +3,7 @@
 #define CLI_MONITOR_H
 
 #include "canary.h"
+#include "changes.h"
 #include "http.h"
 #include "locks.h"
 
@@ -17,6 +18,7 @@ struct monitor_health {
     bool marked;      /* a node has a marker */
     bool watches;     /* their markers, and readmits those that restarted */
     bool lacks_right; /* too few nodes let its user write a marker */
+    struct changes changes;
     bool checking;
     json_t *checked; /* of each node; NULL: no check has ended yet */
     int64_t checked_us;
@@ -37,6 +39,7 @@ struct monitor {
     int64_t every_ms, keep_ms;
     struct http *http;
     struct monitor_locks *locks;
+    struct cli_timer refresh; /* of the locks that somebody looks at */
     struct canary canary;
     struct monitor_health health;
     struct monitor_answer latency;

@@ -6,7 +6,7 @@
 #include "monitor.h"
 
 #define CHECK_MS  2000 /* it reads the clocks, too */
-#define HEALTH_MS 1000
+#define HEALTH_MS 250
 
 /* --- the check --- */
 
@@ -38,15 +38,18 @@ static void watch_members(struct monitor *monitor, const redlock_health_report *
 static void checked(redlock_client *client, const redlock_health_report *report, void *arg)
 {
     struct monitor *monitor = arg;
-    (void)client;
     monitor->health.checking = false;
     if (report->code != REDLOCK_OK)
         return;
-    json_decref(monitor->health.checked);
+    json_t *before = monitor->health.checked;
+    redlock_node nodes[REDLOCK_NODES_MAX];
+    redlock_client_explain(client, nodes, REDLOCK_NODES_MAX);
     monitor->health.checked = json_array();
     monitor->health.checked_us = cli_clock_us(CLOCK_BOOTTIME);
     for (size_t i = 0; i < report->count; i++)
         json_array_append_new(monitor->health.checked, cli_health_json(report->nodes[i]));
+    changes_note_findings(&monitor->health.changes, nodes, before, monitor->health.checked);
+    json_decref(before);
     watch_members(monitor, report);
 }
 
@@ -105,15 +108,21 @@ static void look(void *arg)
     struct monitor *monitor = arg;
     struct monitor_health *health = &monitor->health;
     bool was_healthy = health->began && !health->reason;
-    redlock_node_stats nodes[REDLOCK_NODES_MAX];
+    redlock_node_stats stats_of[REDLOCK_NODES_MAX];
+    redlock_node nodes[REDLOCK_NODES_MAX];
     redlock_stats stats;
-    monitor_stats(monitor->cli->client, &stats, nodes);
+    monitor_stats(monitor->cli->client, &stats, stats_of);
+    redlock_client_explain(monitor->cli->client, nodes, REDLOCK_NODES_MAX);
+    changes_note_nodes(&health->changes, nodes, stats_of, stats.count, health->watches);
     free(health->reason);
     health->reason = why_unhealthy(monitor, &stats);
     health->votes = stats.votes;
     health->votes_fenced = stats.votes_fenced;
-    if (!health->began || was_healthy != !health->reason)
+    if (!health->began || was_healthy != !health->reason) {
         health->since_ms = cli_clock_us(CLOCK_REALTIME) / 1000;
+        if (health->began || !health->reason)
+            changes_note_health(&health->changes, health->reason);
+    }
     health->began = true;
 }
 
@@ -146,6 +155,7 @@ void monitor_health_end(struct monitor *monitor)
 void monitor_health_free(struct monitor *monitor)
 {
     json_decref(monitor->health.checked);
+    changes_free(&monitor->health.changes);
     free(monitor->health.reason);
 }
 
@@ -153,18 +163,19 @@ void monitor_health_free(struct monitor *monitor)
 
 /* `fenced`: their votes on fenced locks are watched. */
 static json_t *node_json(const redlock_node *node, const redlock_node_stats *stats,
-                         bool fenced, const json_t *checked)
+                         const struct changes_node *now, bool fenced, const json_t *checked)
 {
-    bool is_faulty = node->fault != REDLOCK_FAULT_NONE;
+    bool is_faulty = now->fault != REDLOCK_FAULT_NONE;
     json_t *votes_fenced = fenced ? json_boolean(stats->votes_fenced) : json_null();
-    json_t *object = json_pack(
-        "{s:o, s:b, s:b, s:o, s:s, s:o, s:o, s:o, s:o}", "uri", cli_json_text(node->uri),
-        "connected", stats->connected, "votes", stats->votes, "votes_fenced", votes_fenced,
-        "state", redlock_verdict_name(node->verdict), "fault",
-        is_faulty ? json_string(redlock_fault_name(node->fault)) : json_null(), "text",
-        is_faulty ? cli_json_text(node->text) : json_null(), "round_trip_us",
-        cli_json_known(node->latency_us), "remaining_ms",
-        cli_json_known(cli_ms(node->remaining_us)));
+    json_t *object =
+        json_pack("{s:o, s:b, s:b, s:o, s:s, s:I, s:o, s:o, s:o, s:o}", "uri",
+                  cli_json_text(node->uri), "connected", stats->connected, "votes",
+                  stats->votes, "votes_fenced", votes_fenced, "state", now->state,
+                  "since_ms", (json_int_t)now->since_ms, "fault",
+                  is_faulty ? json_string(redlock_fault_name(now->fault)) : json_null(),
+                  "text", is_faulty ? cli_json_text(now->text) : json_null(),
+                  "round_trip_us", cli_json_known(node->latency_us), "remaining_ms",
+                  cli_json_known(cli_ms(node->remaining_us)));
     if (checked)
         json_object_update_missing(object, (json_t *)checked);
     return object;
@@ -193,9 +204,9 @@ static json_t *nodes_json(const struct monitor *monitor)
     redlock_client_explain(client, node, REDLOCK_NODES_MAX);
     json_t *array = json_array();
     for (size_t i = 0; i < stats.count; i++)
-        json_array_append_new(array,
-                              node_json(&node[i], &node_stats[i], monitor->health.watches,
-                                        json_array_get(checked, i)));
+        json_array_append_new(
+            array, node_json(&node[i], &node_stats[i], &monitor->health.changes.node[i],
+                             monitor->health.watches, json_array_get(checked, i)));
     return array;
 }
 
@@ -208,7 +219,7 @@ int monitor_api_nodes(void *arg, const struct evkeyvalq *query, struct evbuffer 
     look(arg);
     json_t *nodes = nodes_json(monitor);
     json_t *object = json_pack(
-        "{s:I, s:I, s:I, s:s, s:i, s:i, s:o, s:b, s:o, s:I, s:o, s:o, s:o}", "at_ms",
+        "{s:I, s:I, s:I, s:s, s:i, s:i, s:o, s:b, s:o, s:I, s:o, s:o, s:o, s:o}", "at_ms",
         (json_int_t)(cli_clock_us(CLOCK_REALTIME) / 1000), "every_ms",
         (json_int_t)monitor->every_ms, "keep_ms", (json_int_t)monitor->keep_ms, "version",
         redlock_version(), "quorum", (int)redlock_client_quorum(monitor->cli->client),
@@ -217,6 +228,7 @@ int monitor_api_nodes(void *arg, const struct evkeyvalq *query, struct evbuffer 
         !health->reason, "reason",
         cli_json_known_text(health->reason ? health->reason : ""), "since_ms",
         (json_int_t)health->since_ms, "canary", canary_json(monitor), "checked_ago_ms",
-        health->checked ? json_integer(ago_us / 1000) : json_null(), "nodes", nodes);
+        health->checked ? json_integer(ago_us / 1000) : json_null(), "nodes", nodes,
+        "events", changes_json(&health->changes));
     return monitor_answer(body, "nodes", object);
 }

@@ -14,7 +14,7 @@ const kindOf = ({kind, slot, readers, fenced}) => (kind ?? "") + (slot ? ` ${slo
 function lockCells(lock, now) {
   const remaining = lock.remaining_ms === null ? null : lock.remaining_ms + lock.seen_ms - now;
   return [lock.keys?.join(" and ") ?? lock.key, kindOf(lock),
-          [lock.state === "held" ? "" : "warn", lock.state],
+          [["held", "free"].includes(lock.state) ? "" : "warn", lock.state],
           lock.holder ?? "–", ["", clock(lock.since_ms), "", iso(lock.since_ms)], lasting(remaining),
           lock.fence === null ? "" : String(lock.fence), lock.waiting ? number(lock.waiting) : ""];
 }

@@ -35,13 +35,15 @@ function showFindings(nodes, names) {
       `${on.length === nodes.length ? "all nodes" : on.join(", ")}${detail ? `: ${detail}` : ""}`)))));
 }
 
-const NODE_HEADS = [["Node"], ["State"], ["Votes"], ["Round trip", "number"], ["Over time"],
+const NODE_HEADS = [["Node"], ["State"], ["Since"], ["Votes"], ["Round trip", "number"], ["Over time"],
                     ["Clock", "number"], ["Version"], ["Findings"]];
 
 function stateCell({connected, votes, state, text}) {
   const isQuiet = connected && votes;
   return [isQuiet ? "good" : connected ? "warn" : "bad", isQuiet ? "votes" : state, text ?? ""];
 }
+
+const sinceCell = ({since_ms: since}) => ["", clock(since), "", iso(since)];
 
 function clockCell({offset_us: at, offset_err_us: error, findings = []}) {
   const look = severityLook(worst(findings.filter(({code}) => code.startsWith("clock_"))));
@@ -56,6 +58,15 @@ function votesCell({votes, votes_fenced: isFenced, fenced: member}, areFenced) {
   return ["", text, member?.promises?.length ? `promised: ${member.promises.join(", ")}` : ""];
 }
 
+const EVENT_LOOKS = {error: "bad", warning: "warn", info: ""};
+
+function showEvents(events, nodes) {
+  const names = namesOf(nodes), nameOf = (uri) => names[nodes.findIndex((node) => node.uri === uri)] ?? "";
+  byId("events-head").hidden = byId("events").hidden = !events.length;
+  fill(byId("events"), [["Time"], ["Node"], ["Event"]], events.map(({at_ms: at, level, node, text}) => ({
+    cells: [clock(at), nameOf(node), [EVENT_LOOKS[level] ?? "", text]]})));
+}
+
 const sparks = new Map(); // by the index of the node
 
 function showNodes({nodes, votes_fenced: fenced}) {
@@ -63,7 +74,7 @@ function showNodes({nodes, votes_fenced: fenced}) {
   const ms = inMs(nodes.map(({round_trip_us: us}) => ({p50_us: us ?? Infinity})));
   fill(byId("nodes-table"), NODE_HEADS, nodes.map((node, i) => ({
     look: severityLook(worst(node.findings ?? [])), cells: [
-    names[i], stateCell(node), votesCell(node, fenced !== null),
+    names[i], stateCell(node), sinceCell(node), votesCell(node, fenced !== null),
     node.round_trip_us === null || !node.connected ? "–" : `${ms(node.round_trip_us)} ms`,
     sparks.get(i) ?? h("span"), clockCell(node), node.version ?? "–",
     findingsCell(node.findings ?? [])]})));

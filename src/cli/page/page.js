@@ -1,7 +1,8 @@
 // A run that stands in the page, or what the monitor answers.
 
 const given = JSON.parse(document.getElementById("data").textContent);
-const LATENCY_MS = 5000, LOCKS_MS = 2000, WHATIF_MS = 10000; // between two requests
+const LATENCY_MS = 5000, LOCKS_MS = 800, WHATIF_MS = 10000; // between two requests
+const ADDRESS_MS = 10000; // for so long a page that grows stays at the section of its address
 const FIRST_LOCKS_MS = 250; // while the first scan has found nothing yet
 const ANSWER_MS = 4000; // the monitor does not answer if it takes longer
 const RANGES = [[60, "minute"], [600, "10 minutes"], [3600, "hour"], [6 * 3600, "6 hours"],
@@ -152,6 +153,7 @@ async function takeNodes() {
   showVerdict(data);
   showCanary(data);
   showNodes(data);
+  showEvents(data.events, data.nodes);
   showRanges(data.keep_ms);
   showControls(data);
   setText(byId("age"), `${clock(data.at_ms)} · ${data.version}`);
@@ -182,7 +184,21 @@ async function takeLatency() {
   showQuorum(data);
 }
 
+// What is above the section of the address gets its height only with its data.
+function keepSection() {
+  const section = location.hash.length > 1 ? byId(location.hash.slice(1)) : null;
+  if (!section)
+    return;
+  const growing = new ResizeObserver(() => section.scrollIntoView({behavior: "instant"}));
+  const end = () => growing.disconnect();
+  growing.observe(document.querySelector("main"));
+  for (const act of ["wheel", "touchstart", "pointerdown", "keydown"])
+    addEventListener(act, end, {once: true, passive: true});
+  setTimeout(end, ADDRESS_MS);
+}
+
 async function beginLive() {
+  keepSection();
   await takeNodes();
   repeat(takeNodes, () => live.every, () => true, true)(); // the title is seen from other tabs
   const latency = repeat(takeLatency, () => LATENCY_MS);

@@ -34,7 +34,7 @@ const char *row_state_name(enum row_state state)
 {
     static const char *const names[] = {
         [ROW_HELD] = "held",       [ROW_SPLIT] = "split",     [ROW_ORPHANED] = "orphaned",
-        [ROW_FOREIGN] = "foreign", [ROW_UNKNOWN] = "unknown",
+        [ROW_FOREIGN] = "foreign", [ROW_UNKNOWN] = "unknown", [ROW_FREE] = "free",
     };
     return names[state];
 }

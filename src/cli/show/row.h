@@ -12,6 +12,7 @@ enum row_state {
     ROW_ORPHANED, /* nobody holds it, and keys are left on a minority of the nodes */
     ROW_FOREIGN,  /* held by another program */
     ROW_UNKNOWN,  /* too few nodes replied */
+    ROW_FREE,     /* of a lock that is looked at again: it has no key any more */
     ROW_STATES
 };
 

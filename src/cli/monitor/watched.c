@@ -1,0 +1,127 @@
+#include "watched.h"
+
+#include <stdlib.h>
+
+#define WANTED_US INT64_C(5000000) /* after the last answer that had it */
+
+static void drop(struct watched_lock *lock)
+{
+    free(lock->key);
+    row_free(&lock->fresh);
+    *lock = (struct watched_lock){0};
+}
+
+void watched_free(struct watched *watched)
+{
+    for (size_t i = 0; i < WATCHED_MAX; i++)
+        drop(&watched->lock[i]);
+}
+
+/* A lock of several keys is looked at by its first one. The caller frees it. */
+static char *key_of(const struct row *row)
+{
+    return row->slot > 0 ? cli_format("%s!%u", row_key(row), row->slot)
+                         : cli_format("%s", row_key(row));
+}
+
+/* The lock with this key, or a place for it. NULL: all are looked at. */
+static struct watched_lock *find(struct watched *watched, const char *key, int64_t now)
+{
+    struct watched_lock *place = NULL;
+    for (size_t i = 0; i < WATCHED_MAX; i++) {
+        struct watched_lock *lock = &watched->lock[i];
+        if (lock->key && strcmp(lock->key, key) == 0)
+            return lock;
+        if (!lock->asked && (!lock->key || now - lock->wanted_us > WANTED_US))
+            place = lock;
+    }
+    return place;
+}
+
+/* Nobody holds it any more, or it cannot be known: what the scan told of it stays. */
+static struct row without_holder(const struct row *row, const struct row *fresh)
+{
+    struct row merged = *row;
+    merged.state = fresh->state;
+    merged.remaining_ms = REDLOCK_UNKNOWN;
+    merged.nodes = merged.readers = 0;
+    merged.waiting = fresh->waiting;
+    merged.seen_us = fresh->seen_us;
+    return merged;
+}
+
+/* The scan may be older than the inspection, or younger. */
+static struct row merge(const struct row *row, const struct row *fresh)
+{
+    struct row merged = *row;
+    bool same = strcmp(row_token(row), row_token(fresh)) == 0;
+    if (same && fresh->since_us < row->since_us)
+        merged.since_us = fresh->since_us;
+    if (fresh->seen_us <= row->seen_us)
+        return merged;
+    if (fresh->state == ROW_FREE || fresh->state == ROW_UNKNOWN)
+        return without_holder(row, fresh);
+    if (!same) {
+        merged = *fresh;
+        merged.slot = row->slot;
+        return merged;
+    }
+    merged.remaining_ms = fresh->remaining_ms;
+    merged.seen_us = fresh->seen_us;
+    merged.readers = fresh->readers;
+    merged.waiting = fresh->waiting;
+    if (row->keys == 1) {
+        merged.nodes = fresh->nodes;
+        merged.state = fresh->state;
+    }
+    return merged;
+}
+
+struct row watched_want(struct watched *watched, const struct row *row)
+{
+    int64_t now = cli_clock_us(CLOCK_BOOTTIME);
+    char *key = key_of(row);
+    struct watched_lock *lock = find(watched, key, now);
+    if (lock && (!lock->key || strcmp(lock->key, key) != 0)) {
+        drop(lock);
+        lock->key = key;
+        key = NULL;
+    }
+    free(key);
+    if (!lock)
+        return *row;
+    lock->wanted_us = now;
+    return lock->has_fresh ? merge(row, &lock->fresh) : *row;
+}
+
+static void inspected(redlock_client *client, const redlock_inspection *found, void *arg)
+{
+    struct watched_lock *lock = arg;
+    const redlock_listed listed = {
+        .key = lock->key, .key_len = strlen(lock->key), .inspection = found};
+    struct row fresh;
+    (void)client;
+    lock->asked = false;
+    if (found->code == REDLOCK_CANCELLED)
+        return;
+    row_take(&fresh, &listed);
+    if (found->code == REDLOCK_OK && found->held == 0)
+        fresh.state = ROW_FREE;
+    if (lock->has_fresh && strcmp(row_token(&fresh), row_token(&lock->fresh)) == 0)
+        fresh.since_us = lock->fresh.since_us;
+    row_free(&lock->fresh);
+    lock->fresh = fresh;
+    lock->has_fresh = true;
+}
+
+void watched_inspect(struct watched *watched)
+{
+    int64_t now = cli_clock_us(CLOCK_BOOTTIME);
+    for (size_t i = 0; i < WATCHED_MAX; i++) {
+        struct watched_lock *lock = &watched->lock[i];
+        if (lock->key && !lock->asked && now - lock->wanted_us <= WANTED_US)
+            lock->asked = redlock_inspect(watched->cli->client, lock->key,
+                                          strlen(lock->key), inspected,
+                                          lock) == REDLOCK_OK;
+    }
+}
