@@ -5,7 +5,7 @@ local key = KEYS[1]
 if found then
   local pttl = redis.call('PTTL', key)
   redis.call('DEL', key)
-  local queue, intents, waits, only_readers, freed = key .. '!queue', key .. '!intent', false, false, ''
+  local queue, intents, waits, only_readers, freed = key .. '!queue', key .. '!intent', false, false, ' 0'
   local semaphore, slot = string.match(key, '^(.+)!(%d+)$')
   local digits = string.match(found, '^[pf]:?(SLOT[a-z2-7]+)') or ''
   if slot and #digits == 32 then

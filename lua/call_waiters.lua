@@ -2,7 +2,7 @@
 -- A release notifies the first waiters of each key. A set that moves to the queue of another key
 -- notifies the next waiter of the one that it leaves, if that is free.
 local function call_next(name, waits)
-  local queue, intents, only_readers, freed = name .. '!queue', name .. '!intent', false, ''
+  local queue, intents, only_readers, freed = name .. '!queue', name .. '!intent', false, ' 0'
   -- with notify.lua
   return awaited
 end

@@ -8,7 +8,7 @@
 -- `gone`: a waiter that leaves had been notified. If the key is free, the next one is notified:
 -- the notified waiter does not try.
 -- The queue is optional and runs under pcall: if it fails, waiters wait longer.
-local queue, intents, freed, gone = key .. '!queue', key .. '!intent', '', false
+local queue, intents, freed, gone = key .. '!queue', key .. '!intent', ' 0', false
 local waits = entry and waited ~= ''
 local entered = not entry or pcall(function()
   if not waits then

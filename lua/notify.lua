@@ -6,9 +6,9 @@
 -- must not overtake it.
 -- The entries before the first waiter are dead: their clients crashed while the lock was held.
 -- A release removes up to 10,000 of them, which blocks the node for about 25 ms.
--- `freed`: a space and the slot of a semaphore that is free now, or nothing.
--- A channel that begins with a k gets the key, too: its client then leaves the queue for a
--- waiter that it does not know, and so notifies the next one.
+-- `freed`: a space and the slot of a semaphore that is free now, or 0.
+-- The message names the key, too: a client then leaves the queue for a waiter that it does not
+-- know, and so notifies the next one.
 -- A client that queues itself with this release notifies no waiter: it did not get the lock,
 -- and tries again as all others do.
 local entries = waits and {} or redis.pcall('ZRANGE', queue, '0', '1', 'WITHSCORES')
@@ -16,11 +16,8 @@ local awaited = entries[1] and tonumber(entries[2]) < 4e15
 if awaited then
   local function call(one, rank)
     local channel, number = string.match(one or '', '^(.*) (%d+)')
-    local more = freed
-    if channel and string.find(channel, '!wake:k%x+$') then
-      more = (freed ~= '' and freed or ' 0') .. ' ' .. string.sub(queue, 1, -7)
-    end
-    return channel and redis.call('PUBLISH', channel, number .. rank .. more) > 0
+    local message = (number or '') .. rank .. freed .. ' ' .. string.sub(queue, 1, -7)
+    return channel and redis.call('PUBLISH', channel, message) > 0
   end
   pcall(function()
     local i, last, found = -1, 0, false

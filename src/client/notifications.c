@@ -201,10 +201,10 @@ static void on_replied(void *arg, const struct rl_op *op, const struct rl_reply 
 struct notification {
     uint64_t number;
     unsigned position, slot; /* of a semaphore: which one is free; 0: none is named */
-    struct rl_word key;      /* empty: by an older release */
+    struct rl_word key;      /* empty: of an election, to an observer */
 };
 
-/* Parses "NUMBER POSITION SLOT KEY", or of an older release "NUMBER POSITION[ SLOT]". */
+/* Parses "NUMBER POSITION SLOT KEY", or to an observer "NUMBER POSITION". */
 static bool read_notification(const struct rl_reply *reply, struct notification *ret)
 {
     char text[RL_DIGITS + 8];
@@ -219,10 +219,10 @@ static bool read_notification(const struct rl_reply *reply, struct notification 
     if (sscanf(text, "%" SCNu64 " %1u%n %3u%n", &ret->number, &ret->position, &numbers,
                &ret->slot, &used) < 2)
         return false;
-    size_t end = (size_t)(used > 0 ? used : numbers);
+    size_t end = (size_t)used;
     if (used > 0 && end + 1 < all.len && all.len - end - 1 <= REDLOCK_KEY_MAX)
         ret->key = (struct rl_word){all.text + end + 1, all.len - end - 1};
-    return (end == all.len || (ret->key.len > 0 && all.text[end] == ' ')) &&
+    return (ret->key.len > 0 ? all.text[end] == ' ' : (size_t)numbers == all.len) &&
            ret->position <= RL_WAITER_SECOND && ret->slot <= RL_SLOTS_MAX;
 }
 
