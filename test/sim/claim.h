@@ -38,6 +38,8 @@ struct vote {
 /* The latest round of extensions. */
 struct extension {
     uint64_t iteration;         /* of its process, in which it was asked for; 0: none */
+    int64_t boot, raw;          /* its process' clocks then ... */
+    int64_t before;             /* ... and for how long that iteration lasted by then; ns */
     rl_node_set asked, granted; /* asked: those that have not refused */
     int64_t ttl_ms;
     int64_t due; /* it is lost, and the next one begins before; true time; 0: it is not */

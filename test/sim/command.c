@@ -304,6 +304,8 @@ void command_begins(const struct node_command *command)
         keyspace_copy(&before, &command->node->redis->keyspace);
     if (next && next->ask == ASK_EXTEND && next->claim)
         next->expired = server_expires(server, next->resources, claim_word(next->claim));
+    if (next && next->is_fenced && next->claim)
+        oracle_note_fences(next);
 }
 
 static enum truth truth_of_code(const struct command *command, int64_t code)

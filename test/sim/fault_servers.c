@@ -316,6 +316,22 @@ static void hide_fence(struct server *server, unsigned resource)
     bytes_set(&key->string, (struct rl_word){"someone", 7});
 }
 
+/* Another client has learned of an incarnation, and writes the marker with a new nonce. */
+static void renew_marker(struct server *server)
+{
+    char text[RL_MARKER_MAX];
+    struct rl_word name = {WORLD_MARKER, strlen(WORLD_MARKER)};
+    struct key *key =
+        keyspace_find(&server->node.redis->keyspace, 0, name, server_ms(server));
+    const struct rl_marker *there = server_marker(server);
+    if (!key || !there)
+        return;
+    struct rl_marker marker = *there;
+    marker.nonce++;
+    TRACE("server %u has a new nonce in its marker", server->index + 1);
+    bytes_set(&key->string, (struct rl_word){text, rl_marker_write(&marker, text)});
+}
+
 void fault_raise_met(struct server *server, unsigned resource)
 {
     if (hidden.len > 0)
@@ -328,7 +344,13 @@ void fault_meet_raise(struct server *server, unsigned resource)
     static const enum fault faults[] = {FAULT_STEP, FAULT_BREAK, FAULT_FOREIGN};
     bool is_set = world.plan.kind == KIND_SET; /* its raises are rare */
     enum fault fault = is_set && draw_once_in(2) ? FAULT_BREAK : faults[events_random(3)];
-    if (world.plan.weight[fault] == 0 || world.phase != PHASE_STORM)
+    if (world.plan.weights == 0 || world.phase != PHASE_STORM)
+        return;
+    if (draw_once_in(3)) {
+        renew_marker(server);
+        return;
+    }
+    if (world.plan.weight[fault] == 0)
         return;
     world.faults[fault]++;
     switch (fault) {

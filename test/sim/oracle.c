@@ -155,6 +155,8 @@ void oracle_told(struct user *user, enum news news, const redlock_result *result
     if (claim && good) {
         oracle_judge_success(user, result, news == NEWS_HELD);
         claim->has_deadline = true;
+        if (news == NEWS_EXTENDED)
+            oracle_judge_asked(user);
         claim->extension = (struct extension){0};
         user->is_known = true;
         plan_loss_report(user);

@@ -67,6 +67,7 @@ void oracle_begin(void);
 
 /* --- commands --- */
 
+void oracle_note_fences(const struct command *command); /* it is executed now */
 void oracle_said(struct command *command);
 void oracle_ran(struct command *command);
 void oracle_heard(const struct command *command, bool of_subscriber);

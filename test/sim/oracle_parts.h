@@ -136,11 +136,19 @@ void oracle_note_unknown(const struct command *command, struct claim *claim);
 void oracle_resent_iterated(const struct client *client);
 void oracle_learn(struct client *client, const struct command *command); /* a marker */
 
+/* --- oracle_fences.c --- */
+
+/* A server has executed what is of a fenced lock. */
+void oracle_judge_fences(const struct command *command);
+
 /* --- oracle_extensions.c --- */
 
 void oracle_say_extension(const struct command *command, struct claim *claim);
 void oracle_hear_extension(const struct command *command, struct claim *claim);
 void oracle_extensions_iterated(const struct client *client);
+
+/* A user is told that what it asked for is done. */
+void oracle_judge_asked(const struct user *user);
 
 /* The watchdog extends it; its rounds can be told apart, and every end is known. */
 bool oracle_watches(const struct claim *claim);

@@ -267,6 +267,8 @@ void oracle_ran(struct command *command)
         run_locking(command, command->claim);
     if (command->claim && command->ask == ASK_RELEASE)
         judge_release(command, server);
+    if (command->claim && command->is_fenced)
+        oracle_judge_fences(command);
     if (command->claim && world.plan.elects)
         note_term(command, command->claim);
     if (command->claim && command->is_of_set)

@@ -376,6 +376,7 @@ static void extend(struct user *user)
     if (draw_once_in(2))
         user->extend_at = events_now() + draw_span(world.plan.near, world.plan.ttl_max);
     bool was_extending = user->is_extending, was_lost = user->is_lost;
+    redlock_kind kind = user->options.kind; /* another one after a downgrade */
     bool holds =
         user->is_held && user->is_known && user_valid_ms(user) > user->options.margin_ms;
     user->is_calling = true;
@@ -385,6 +386,8 @@ static void extend(struct user *user)
           user->index + 1, (long long)ttl, redlock_code_name(code));
     if (code == REDLOCK_OK) {
         user->is_extending = true;
+        user->asked_ttl = user->options.kind == kind && ttl != REDLOCK_AUTO ? ttl : 0;
+        user->asked_in = user->client->process.iterations;
         oracle_asked(user->client, WISH_EXTEND);
     }
     bool wrong = (code == REDLOCK_BUSY && !was_extending) ||

@@ -44,6 +44,8 @@ struct user {
     bool is_acquiring, is_extending, is_releasing; /* a callback must come */
     bool is_known;     /* the deadline is; not of an adopted token before it is extended */
     bool is_calling;   /* it is inside a call that starts an operation */
+    int64_t asked_ttl; /* by its last extension, ms; 0: none in particular ... */
+    uint64_t asked_in; /* ... in this iteration of its process */
     int64_t began;     /* true time */
     int64_t boot, raw; /* by its process */
     int64_t wait_boot, wait_raw; /* the same, when its wait had begun; 0: not yet */
