@@ -4,7 +4,6 @@ from __future__ import annotations
 import dataclasses
 import queue
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
 from typing import Any
 
 from ._engine import Engine
@@ -218,15 +217,18 @@ class Admin(Handle):
 
     @staticmethod
     def one(start: Callable[[Tell], object]) -> Inspection | Report | bool:
-        future: Future[Inspection | Report | bool] = Future()
-
-        def tell(value: Inspection | Report | bool | RedlockError | None) -> None:
-            if isinstance(value, RedlockError):
-                future.set_exception(value)
-            elif value is not None:
-                future.set_result(value)
-        start(tell)
-        return future.result()
+        # In C: a Future that a signal handler leaves locked would stop the engine's thread.
+        told: queue.SimpleQueue[Inspection | Report | bool | RedlockError | None] = (
+            queue.SimpleQueue())
+        start(told.put)
+        value = told.get()
+        if isinstance(value, RedlockError):
+            try:
+                raise value
+            finally:
+                del value
+        assert value is not None
+        return value
 
     def list(self, prefix: bytes) -> Iterator[Inspection]:
         told: queue.SimpleQueue[Any] = queue.SimpleQueue()

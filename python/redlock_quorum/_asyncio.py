@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import functools
 import os
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar, overload
@@ -28,7 +29,9 @@ from ._values import Duration, Key, Options, to_key, to_keys, to_ms, to_token, t
 Read = TypeVar("Read")
 Called = ParamSpec("Called")
 Returned = TypeVar("Returned")
-Held = list[tuple["asyncio.Task[Any] | None", "AsyncHold"]]
+# Its task, or None. A task that has failed has its frames, and these have their locks.
+Owner = Callable[[], "asyncio.Task[Any] | None"]
+Held = list[tuple[Owner, "AsyncHold"]]
 OnLostAsync = Callable[["AsyncHold", Lost], object]
 
 
@@ -37,21 +40,31 @@ class _Result:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.future: asyncio.Future[None] = loop.create_future()
+        self._future: asyncio.Future[None] | None = loop.create_future()
         # Its exception is of use only to who waits: a cancelled task does not.
-        self.future.add_done_callback(lambda it: it.cancelled() or it.exception())
+        self._future.add_done_callback(lambda it: it.cancelled() or it.exception())
+
+    async def wait(self) -> None:
+        """Once. The traceback of an exception has the frames that wait, and these have this
+        object: it must not have the exception, or the garbage collector has to find all."""
+        assert self._future
+        try:
+            await self._future
+        finally:
+            self._future = None
 
     def set(self, error: Exception | None) -> bool:
         """False: the loop is closed, and nobody waits any more."""
         return _call_in(self._loop, self._set, error)
 
     def _set(self, error: Exception | None) -> None:
-        if self.future.done():
+        future = self._future
+        if not future or future.done():
             return
         if error:
-            self.future.set_exception(error)
+            future.set_exception(error)
         else:
-            self.future.set_result(None)
+            future.set_result(None)
 
 
 def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., object],
@@ -237,6 +250,7 @@ class _AsyncLease(Lease):
     def on_closed(self) -> None:
         if not self.over:
             self._report_loss(self.closed())
+        self.forgotten = None  # there is nothing left to end
 
     def closed(self) -> Lost:
         return Lost("CLOSED", self.engine.closed)
@@ -283,7 +297,9 @@ class AsyncHold(HoldBase):
         self._on_lost = on_lost
         self._released = False
         self._lost = asyncio.Event()
-        self._lock: AsyncLock | None = None  # None: it was adopted
+        # None: it was adopted. In a cycle a hold that is forgotten would be extended until the
+        # garbage collector runs: the lock has its holds.
+        self._lock: weakref.ref[AsyncLock] | None = None
         self._is_told = False
         lease.forgotten = _ForgottenHold(self)
         if lease.why:  # between the acquire and now
@@ -346,7 +362,7 @@ class AsyncHold(HoldBase):
         except RedlockError:
             self._lease.extension = None
             raise
-        await result.future
+        await result.wait()
 
     def _post(self, result: _Result, begin: Callable[[], None]) -> None:
         try:
@@ -380,7 +396,7 @@ class AsyncHold(HoldBase):
             self._lease.result = result = _Result(asyncio.get_running_loop())
             self._post(result, begin)
             is_posted = True
-            await result.future
+            await result.wait()
         except RedlockError as error:
             if not is_late or isinstance(error, Lost):
                 raise (self._lease.why or error) from None
@@ -399,8 +415,9 @@ class AsyncHold(HoldBase):
         self._released = True
         self._lease.forgotten = None
         self._lost.set()
-        if self._lock:
-            self._lock._note_release(self)
+        lock = self._lock and self._lock()
+        if lock:
+            lock._note_release(self)
 
     def _set_lost(self, why: Lost) -> None:
         if self._released or self._is_told:
@@ -445,6 +462,15 @@ class AsyncHold(HoldBase):
             self._end()
             with contextlib.suppress(RedlockError):  # a closed client has ended it
                 self._lease.engine.post(self._lease.abandon)
+
+
+def _owner() -> Owner:
+    task = asyncio.current_task()
+    return weakref.ref(task) if task else _nobody
+
+
+def _nobody() -> None:
+    return None
 
 
 def _without(held: Held, hold: AsyncHold | None) -> Held:
@@ -499,10 +525,10 @@ class AsyncLock(LockBase):
         try:
             self._engine.post(lease.job(
                 result, lambda: lease.begin_acquire(self._keys, native)))
-            await result.future
+            await result.wait()
             hold = AsyncHold(self._client, lease, self._keys, self._on_lost)
-            hold._lock = self
-            self._held.append((asyncio.current_task(), hold))
+            hold._lock = weakref.ref(self)
+            self._held.append((_owner(), hold))
             return hold
         except RedlockError:
             raise
@@ -541,7 +567,7 @@ class AsyncLock(LockBase):
         hold: AsyncHold | None = None
         try:
             hold = await self._acquire(self._wait_ms)
-            self._entered.append((asyncio.current_task(), hold))
+            self._entered.append((_owner(), hold))
             return hold
         except BaseException:
             self._abandon(hold)
@@ -576,8 +602,9 @@ class AsyncLock(LockBase):
     def _last(held: Held) -> AsyncHold | None:
         """The last one of this task, or else of a task that has ended."""
         task, latest = asyncio.current_task(), held[::-1]
-        return next((hold for owner, hold in latest if owner is task), None) or next(
-            (hold for owner, hold in latest if not owner or owner.done()), None)
+        owned = [(owner(), hold) for owner, hold in latest]
+        return next((hold for owner, hold in owned if owner is task), None) or next(
+            (hold for owner, hold in owned if not owner or owner.done()), None)
 
     def _note_release(self, hold: AsyncHold) -> None:
         self._held = _without(self._held, hold)
@@ -721,7 +748,7 @@ class AsyncClient(Handle):
         self._engine.post(lease.job(
             result, lambda: lease.begin_adopt(key_bytes, token_bytes, valid_ms, native)))
         try:
-            await result.future
+            await result.wait()
         except RedlockError:
             raise
         except BaseException:  # the token is still the caller's
@@ -739,7 +766,7 @@ class AsyncClient(Handle):
         lease.result = result = _Result(lease.loop)
         self._engine.post(lease.job(
             result, lambda: lease.begin_release_of(key_bytes, token_bytes, native)))
-        await result.future
+        await result.wait()
 
     async def single_flight(self, key: Key,
                             function: Callable[[AsyncHold], Awaitable[Returned]],
@@ -875,7 +902,7 @@ class AsyncClient(Handle):
                 why = error
             result.set(why)
         self._engine.post(job)
-        await result.future
+        await result.wait()
         return found[0]
 
     async def inspect(self, key: Key) -> Inspection:

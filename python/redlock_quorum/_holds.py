@@ -4,7 +4,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, overload
 
@@ -12,7 +12,7 @@ from ._common import HoldBase, LockBase, LockOptions, report_unknown_exit, ttl_t
 from ._errors import (
     Busy, Lost, RedlockError, Reply, make_error, make_lost, of_last_call, replies_of)
 from ._forgotten import Forgotten, warn_of_hold
-from ._later import log, log_exception_later
+from ._later import Latch, log, log_exception_later
 from ._native import address, at_once, ffi, lib, text_of
 from ._registry import Registry, callback
 from ._spans import Caller
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Keys = list[bytes]
 Uses = list["Use"]
+Held = dict["Use", "Hold"]
 OnLost = Callable[["Hold", Lost], object]
 
 
@@ -30,7 +31,7 @@ class Loss:
     """Where the client's thread reports that a lock is lost, maybe before its hold exists."""
 
     def __init__(self) -> None:
-        self.event: threading.Event = threading.Event()
+        self.event: Latch = Latch()
         self.why: Lost | None = None
         self._hold: weakref.ref[Hold] | None = None
         self._untold = [True]
@@ -132,6 +133,7 @@ class Hold(HoldBase):
         self._on_lost = on_lost
         self._levels = [level]  # not released yet
         self._uses: dict[Level, Use] = {}  # none if it was adopted
+        self._next: Hold | None = None  # after Condition.wait(): what its `with` releases
         self._entered: list[tuple[Level, Use | None]] = []  # by a `with` that has not ended
         self._caller: Caller | None = None  # kept for its spans
 
@@ -224,8 +226,11 @@ class Hold(HoldBase):
             if not is_told:
                 self._tell_unlock()
             raise
-        if error:
-            raise error
+        try:
+            if error:
+                raise error
+        finally:
+            del error  # its traceback has this frame: a cycle, which would keep the hold
 
     def _note_unlock(self, level: Level | None, codes: list[int]) -> None:
         """It may be called again, if a signal handler raised in it."""
@@ -287,7 +292,7 @@ class Hold(HoldBase):
         """What the `with` that ends has to release; None: its body has released it."""
         level, use = self._entered[-1]
         if use:
-            return None if use.is_over else use.hold  # another one after Condition.wait()
+            return None if use.is_over else use.hold()  # another one after Condition.wait()
         return self if level in self._levels else None
 
     def _leave(self, error: BaseException | None) -> None:
@@ -300,34 +305,48 @@ class Hold(HoldBase):
 _STILL_HELD = (lib.REDLOCK_WOULD_DEADLOCK, lib.REDLOCK_BUSY, lib.REDLOCK_BAD_OPTION)
 
 
-class Use:
-    """One acquire by a Lock, until it is released."""
+def _no_hold() -> Hold | None:
+    return None
 
-    hold: Hold
+
+class Use:
+    """One acquire by a Lock, until it is released.
+
+    The Lock keeps the Hold, and both keep the Use, which keeps neither: in a cycle a hold that
+    the program forgets would be extended until the garbage collector runs.
+    """
 
     def __init__(self, lock: Lock) -> None:
-        self.lock = lock
+        self.lock = weakref.ref(lock)
+        self.hold: Callable[[], Hold | None] = _no_hold
         self.thread = threading.current_thread()  # not its number, which may be used again
         self.is_over = True
         self.why_lost: Lost | None = None  # before a Condition.wait(), which cannot raise it
 
     def begin(self, hold: Hold, level: Level) -> None:
-        self.hold = hold
+        before, lock = self.hold(), self.lock()
+        if before:
+            before._next = hold
+        self.hold = weakref.ref(hold)
         hold._uses[level] = self
-        self.lock._uses.append(self)
+        if lock:
+            lock._uses[self] = hold
         self.is_over = False  # last: before, the level is undone by who has the exception
 
     def end(self) -> None:
         self.is_over = True
-        with contextlib.suppress(ValueError):
-            self.lock._uses.remove(self)
+        lock = self.lock()
+        if lock:
+            lock._uses.pop(self, None)
 
     def abandon(self) -> None:
         """After an exception, at the begin or the end of a `with`."""
-        with contextlib.suppress(ValueError):
-            self.lock._entered.remove(self)
-        if not self.is_over:
-            self.hold._abandon()
+        lock, hold = self.lock(), self.hold()
+        if lock:
+            with contextlib.suppress(ValueError):
+                lock._entered.remove(self)
+        if hold and not self.is_over:
+            hold._abandon()
 
 
 class Lock(LockBase):
@@ -343,8 +362,8 @@ class Lock(LockBase):
         super().__init__(keys, ttl, options, timeout, flags)
         self._client = client
         self._on_lost = on_lost
-        self._uses: list[Use] = []     # not released yet
-        self._entered: list[Use] = []  # by a `with` that has not ended
+        self._uses: Held = {}    # not released yet
+        self._entered: Uses = []  # by a `with` that has not ended
 
     @overload
     def acquire(self) -> Hold: ...
@@ -379,11 +398,12 @@ class Lock(LockBase):
         NotHeld if there is none: Hold.release() releases a lock of another thread.
         """
         use = self._last(self._uses)
-        if not use:
+        hold = self._uses.get(use) if use else None
+        if not hold:
             raise make_error(lib.REDLOCK_NOT_HELD,
                              "this thread acquired no lock by this object that it has not "
                              "released")
-        use.hold.release(confirm=confirm)
+        hold.release(confirm=confirm)
 
     def __enter__(self) -> Hold:
         use = Use(self)
@@ -403,8 +423,9 @@ class Lock(LockBase):
                 with contextlib.suppress(ValueError):  # another thread has taken it
                     self._entered.remove(use)
                     break
-            if use and not use.is_over:  # otherwise the body has released it
-                use.hold._leave(error)
+            hold = use and not use.is_over and use.hold()
+            if hold:  # otherwise the body has released it
+                hold._leave(error)
         except BaseException:
             use = use or self._ending()
             if use:
@@ -425,16 +446,16 @@ class Lock(LockBase):
         return self._client._acquire(self._keys, wait_ms, self._native, self._on_lost, use)
 
     @staticmethod
-    def _mine(uses: Uses) -> Use | None:
+    def _mine(uses: Iterable[Use]) -> Use | None:
         """The last one of the calling thread."""
         here = threading.current_thread()
-        return next((use for use in uses[::-1] if use.thread is here), None)
+        return next((use for use in list(uses)[::-1] if use.thread is here), None)
 
     @staticmethod
-    def _last(uses: Uses) -> Use | None:
+    def _last(uses: Iterable[Use]) -> Use | None:
         """The last one of the calling thread, or else of a thread that has ended."""
         return Lock._mine(uses) or next(
-            (use for use in uses[::-1] if not use.thread.is_alive()), None)
+            (use for use in list(uses)[::-1] if not use.thread.is_alive()), None)
 
     # --- what threading.Condition calls, without the network where it only looks ---
 
@@ -443,16 +464,19 @@ class Lock(LockBase):
         if use:  # wait() and notify() raise Lost
             if use.why_lost:
                 raise use.why_lost
-            use.hold.check()
+            self._uses[use].check()
         return use is not None
 
     def _release_save(self) -> Uses:
         """It must not raise: the Condition has queued the thread as one that waits."""
         mine = self._mine(self._uses)
-        uses = list(mine.hold._uses.values()) if mine else []  # several: `recursive`
+        hold = self._uses.get(mine) if mine else None
+        if not hold:
+            return []
+        uses = list(hold._uses.values())  # several: `recursive`
         for use in uses:
             try:
-                use.hold.release()
+                hold.release()
             except Lost as why:
                 use.why_lost = why
             except RedlockError as why:
@@ -462,7 +486,7 @@ class Lock(LockBase):
     def _acquire_restore(self, uses: Uses) -> None:
         """It is another hold. A `with` that has not ended knows it by the same Use."""
         for use in uses:
-            use.lock._acquire(lib.REDLOCK_FOREVER, use)
+            (use.lock() or self)._acquire(lib.REDLOCK_FOREVER, use)
 
     def _native(self) -> Any:
         made = ffi.new("redlock_lock_options *")

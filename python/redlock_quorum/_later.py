@@ -1,6 +1,7 @@
 """Threads for what finalizers and the client's thread must not wait for."""
 from __future__ import annotations
 
+import _thread
 import contextlib
 import importlib
 import logging
@@ -14,6 +15,36 @@ from typing import Any
 log = logging.getLogger("redlock_quorum")
 _WAITING_MAX = 1000      # records: a handler that hangs must not fill the memory
 _FLUSH_SECONDS = 1.0
+
+
+class Latch:
+    """An Event whose wait() leaves nothing locked if a signal handler raises in it: then set()
+    would never return, and it is called in the client's thread. What may block is in C."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiting: list[Any] = []  # a lock for each wait()
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True  # first: who waits from now on looks at it after it is in the list
+        for each in self._waiting.copy():
+            with contextlib.suppress(RuntimeError):  # released by another set()
+                each.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        mine = _thread.allocate_lock()
+        mine.acquire()
+        self._waiting.append(mine)
+        try:
+            if not self._is_set:
+                mine.acquire(timeout=-1 if timeout is None else timeout)
+        finally:
+            with contextlib.suppress(ValueError):  # interrupted in the append
+                self._waiting.remove(mine)
+        return self._is_set
 
 
 class Job:
@@ -51,7 +82,7 @@ class Later:
     def flush(self) -> None:
         """Waits until the jobs so far have ended, but not for one that hangs."""
         if self._thread:
-            reached = threading.Event()
+            reached = Latch()
             self.queue.put(Job(reached.set))
             reached.wait(_FLUSH_SECONDS)
 

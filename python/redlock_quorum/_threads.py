@@ -1,6 +1,7 @@
 """The client for threads, on redlock/sync.h."""
 from __future__ import annotations
 
+import _thread
 import atexit
 import contextlib
 import functools
@@ -21,6 +22,7 @@ from ._errors import (
 from ._forgotten import AT_EXIT, Forgotten, warn
 from ._holds import (
     ON_LOST, Election, Hold, Kept, Keys, Level, Lock, Loss, OnLost, Use, losses)
+from ._later import Latch
 from ._native import NULL, Arguments, Handle, address, at_once, ffi, gc, lib, text_of
 from ._observer import ON_LEADER, Observed, Observer, observers
 from ._once import start_once, to_period_ms
@@ -30,7 +32,6 @@ from ._stats import prometheus_text
 from ._values import (
     Duration, Key, Options, settle, to_key, to_keys, to_ms, to_native, to_timeout, to_token)
 
-Stops = list[Any]
 Admins = list[Admin]
 Callers = dict[object, int]
 Found = list["Hold | BaseException"]
@@ -444,48 +445,43 @@ class Client(Handle):
             return self._wait_elsewhere(lambda: attempt(left()))
 
     def _wait_elsewhere(self, attempt: Callable[[], Hold]) -> Hold:
-        found: Found = []
-        stops: Stops = []
-        guard, done = threading.Lock(), threading.Event()
-        is_unwanted = False
+        wait = _Wait()
 
-        def wait() -> None:
-            _own_stops.list = stops
+        def run() -> None:
+            _here.wait = wait
             try:
-                result: Hold | BaseException = attempt()
+                wait.found.append(attempt())
             except BaseException as why:
-                result = why
-            with guard:
-                if not is_unwanted:
-                    found.append(result)
-                elif isinstance(result, Hold):
-                    with contextlib.suppress(RedlockError):
-                        result.release(confirm=False)
-            done.set()
-        thread = threading.Thread(target=wait, name="redlock-wait", daemon=True)
+                wait.found.append(why)
+            if wait.is_unwanted:
+                wait.give_up()
+            wait.over.set()
+        started: list[int] = []
         try:
-            thread.start()
-            done.wait()  # not join(): after an exception in it, the thread counts as ended
-            if isinstance(found[0], Hold):
-                return found[0]
+            # Thread.start() may be interrupted when it is unknown whether the thread exists.
+            at_once(started, _thread.start_new_thread, run, ())
+            wait.over.wait()
+            if isinstance(wait.found[0], Hold):
+                return wait.found[0]
         except BaseException:  # KeyboardInterrupt, or what a signal handler raises
-            with guard:
-                is_unwanted = True
-                if found and isinstance(found[0], Hold):
-                    with contextlib.suppress(RedlockError):
-                        found[0].release(confirm=False)
-            while thread.ident is not None and not done.is_set():
-                with contextlib.suppress(BaseException):
-                    self._end_waits(stops)
-                    done.wait(0.05)
+            wait.is_unwanted = True  # before another one: no function is called until here
+            is_told = False
+            while not is_told:
+                try:
+                    self._end_wait(wait)
+                    is_told = True
+                except BaseException:  # the first one is raised
+                    pass
+            if started:
+                wait.over.wait()  # another one ends that, but not the end of the thread
             raise
-        raise found[0]
+        raise wait.found.pop()
 
-    def _end_waits(self, stops: Stops) -> None:
-        with self._guard:  # under it a stop is removed before it is freed
-            for stop in list(stops):
-                if stop in self._stops:
-                    lib.redlock_stop_all(stop)
+    def _end_wait(self, wait: _Wait) -> None:
+        with self._guard:  # under it the stop is removed before it is freed
+            if wait.stop is not None:
+                lib.redlock_stop_all(wait.stop)
+        wait.give_up()
 
     def _make_hold(self, keys: Keys, options: Any, on_lost: OnLost | None,
                    lock: Callable[[Any, Any, Any], int], caller: Caller | None,
@@ -511,15 +507,20 @@ class Client(Handle):
                     use.begin(hold, level)
                 loss.bind(hold)
                 return hold
-            error = failure.error()
-            if error.code == "CANCELLED" and self._closed:
-                raise make_error(lib.REDLOCK_CLOSED, self._closed)
-            raise error
+            raise self._why(failure)
         except BaseException:  # also of a signal handler, at any place
             if made[0] != NULL:
                 self._undo(made[0], level)
             losses.remove(number)
             raise
+
+    def _why(self, failure: Failure) -> RedlockError:
+        """Not in a variable of who raises it: its traceback would have it, and all that the
+        callers have, until the garbage collector runs."""
+        error = failure.error()
+        if error.code == "CANCELLED" and self._closed:
+            return make_error(lib.REDLOCK_CLOSED, self._closed)
+        return error
 
     def _keep(self, pointer: Any, level: Level, number: int, loss: Loss, keys: Keys,
               on_lost: OnLost | None) -> Hold:
@@ -560,27 +561,44 @@ class Client(Handle):
     def _stop_of(self, pointer: Any) -> Iterator[Any]:
         """Ends the wait of one call: when the client is closed, or on a signal."""
         made = ffi.new("redlock_stop **")
-        mine: Stops = getattr(_own_stops, "list", [])
+        wait: _Wait | None = getattr(_here, "wait", None)
         try:
             if lib.redlock_stop_new(pointer, made) != lib.REDLOCK_OK:
                 raise of_last_call()
             stop = made[0]
             with self._guard:
                 self._stops.add(stop)
-                if self._closed:
+                if wait:
+                    wait.stop = stop
+                if self._closed or (wait and wait.is_unwanted):
                     lib.redlock_stop_all(stop)
-            mine.append(stop)
             yield stop
         finally:
             stop = made[0]  # NULL if there is none
-            with contextlib.suppress(ValueError):
-                mine.remove(stop)
             with self._guard:
                 self._stops.discard(stop)
+                if wait:
+                    wait.stop = None
             lib.redlock_stop_free(stop)
 
 
-_own_stops = threading.local()
+class _Wait:
+    """Of a thread that waits for the main thread, which a signal handler may take away."""
+
+    def __init__(self) -> None:
+        self.found: Found = []
+        self.over = Latch()
+        self.stop: Any = None
+        self.is_unwanted = False  # set before `stop` is used, and read after it is set
+
+    def give_up(self) -> None:
+        """Both threads may call it, also more than once."""
+        hold = self.found[0] if self.found else None
+        if isinstance(hold, Hold):
+            hold._abandon()
+
+
+_here = threading.local()
 
 
 def _signals_come_here() -> bool:
@@ -598,7 +616,7 @@ def _after_fork() -> None:
         for kept in each.holds.values():
             hold = kept()
             if hold:
-                hold._loss.event = threading.Event()
+                hold._loss.event = Latch()
         client = each()
         if not client:
             continue

@@ -8,6 +8,7 @@ import inspect
 import os
 import pickle
 import sys
+import threading
 import warnings
 
 import lab
@@ -54,12 +55,21 @@ def test_each_public_class_is_a_value_or_cannot_be_copied():
 # --- what is forgotten ---
 
 @contextlib.contextmanager
+def no_collector():
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@contextlib.contextmanager
 def a_warning(text):
-    """The body forgets something, and a ResourceWarning with this text comes."""
-    with warnings.catch_warnings(record=True) as seen:
+    """The body forgets something, and a ResourceWarning with this text comes, also in a process
+    that is idle: the garbage collector does not run."""
+    with warnings.catch_warnings(record=True) as seen, no_collector():
         warnings.simplefilter("always")
         yield
-        gc.collect()
         lab.wait_for(lambda: [each for each in list(seen) if text in str(each.message)],
                      "a warning")
     assert {each.category for each in seen} == {ResourceWarning}
@@ -88,6 +98,109 @@ def test_a_hold_that_is_forgotten(client, other, caplog, recursive):
     assert client._holds == {}
     assert other.inspect("k").nodes[0].holder == token.partition("@")[2]  # it is not released
     other.lock("k").acquire(timeout=60).release()  # and not extended any more
+
+
+def refused(client, other, lock):
+    with other.lock("k"):
+        assert lock.acquire(blocking=False) is None and lock.acquire(timeout=0.05) is None
+        with pytest.raises(rq.WaitTimeout), client.lock("k", timeout=0.05):
+            pytest.fail("the body runs without the lock")
+
+
+def changed(client, other, lock):
+    with client.lock("k", recursive=True) as hold, client.lock("k", recursive=True):
+        with pytest.raises(rq.RedlockError):
+            hold.disown()  # it is still held
+    with lock as hold:
+        with pytest.raises(rq.RedlockError):
+            hold.extend(10 ** 9)
+
+
+def conditioned(client, other, lock):
+    condition = threading.Condition(lock)
+    with lock.acquire():
+        condition.wait(0.001)
+    with condition:
+        condition.wait(0.001)
+
+
+def failed(client, other, lock):
+    def fail():
+        with lock:
+            raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        fail()
+
+
+@pytest.mark.parametrize("use", [refused, changed, conditioned, failed])
+def test_a_hold_that_is_forgotten_by_a_lock_that_was_used(client, other, use):
+    """Nothing that was raised before keeps it."""
+    with a_warning("a hold of b'k' was not released"):
+        lock = client.lock("k", ttl=3)
+        use(client, other, lock)
+        lock.acquire(timeout=60)
+        del lock
+
+
+def test_a_hold_that_waited_is_forgotten(client, other):
+    held = other.lock("k").acquire()
+    with a_warning("a hold of b'k' was not released"):
+        with in_time(lambda: client.inspect("k").waiting, held.release):
+            client.lock("k", ttl=3).acquire(timeout=60)
+
+
+@contextlib.contextmanager
+def in_time(condition, call):
+    """Calls it, in another thread, as soon as the condition holds; the body waits for that."""
+    def run():
+        lab.wait_for(condition, "the body")
+        call()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    yield
+    thread.join(lab.STATE_SECONDS)
+
+
+def test_a_hold_without_its_lock_in_a_condition(client, other):
+    """A level that only the hold has, and the `with` of it, know the hold that comes after."""
+    lock = client.lock("k", recursive=True)
+    condition = threading.Condition(lock)
+    with no_collector(), lock:
+        with client.lock("k", recursive=True).acquire() as inner:
+            condition.wait(0.001)
+            assert inner.lost and len(client._holds) == 1
+        lock.acquire().release()
+    lab.wait_for(lambda: not client._holds, "the end")
+    other.lock("k").acquire(timeout=60).release()
+
+
+def test_async_holds_that_are_forgotten_after_errors(quorum):
+    async def fail(lock):
+        await lock.acquire(timeout=60)
+        raise ZeroDivisionError
+
+    async def main():
+        async with rq.AsyncClient(quorum.uris, PATIENT) as client:
+            async with rq.AsyncClient(quorum.uris, PATIENT) as other:
+                with a_warning("a hold of b'k' was not released"):
+                    lock = client.lock("k", ttl=3)
+                    async with other.lock("k"):
+                        with pytest.raises(rq.Busy):
+                            await lock._acquire(0)
+                    hold = await lock.acquire(timeout=60)
+                    first = asyncio.ensure_future(hold.extend(3))
+                    await asyncio.sleep(0)
+                    with pytest.raises(rq.InUse):
+                        await hold.extend(3)
+                    await first
+                    del lock, hold, first
+                await (await other.lock("k").acquire(timeout=60)).release()
+                with a_warning("a hold of b'k' was not released"):
+                    failing = asyncio.ensure_future(fail(client.lock("k", ttl=3)))
+                    await asyncio.wait([failing])
+                    assert isinstance(failing.exception(), ZeroDivisionError)
+                    del failing
+    asyncio.run(main())
 
 
 def test_an_async_hold_that_is_forgotten(quorum, caplog):

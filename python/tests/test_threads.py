@@ -417,8 +417,8 @@ def test_calls_that_wait_are_refused_in_a_callback(client):
             with pytest.raises(rq.WouldDeadlock):
                 call()
             found.append(1)
-    client.lock("k", ttl=1, on_lost=on_lost,
-                options=rq.LockOptions(watchdog=False)).acquire()
+    _kept = client.lock("k", ttl=1, on_lost=on_lost,
+                        options=rq.LockOptions(watchdog=False)).acquire()
     lab.wait_for(lambda: len(found) == 2, "two calls that are refused")
 
 
