@@ -19,7 +19,7 @@ from typing import Any
 from . import _events, _greenlets
 from ._errors import RedlockError, Reply, make_error, of_last_call, replies_of
 from ._forgotten import AT_EXIT, Forgotten
-from ._later import log_exception_later, log_later
+from ._later import begin_use, end_use, log_exception_later, log_later
 from ._native import NULL, Arguments, Handle, address, ffi, lib
 from ._registry import Registry, argument, callback
 from ._spans import Caller, OnSpan, Spans
@@ -200,6 +200,7 @@ class Engine(Handle):
         self.client: Any = NULL
         self._thread: threading.Thread | None = None
         self.forgotten: Forgotten | None = None  # kept: of the client that uses the engine
+        begin_use(self)
         try:
             self._open(uris, native.struct)
         except BaseException:
@@ -340,6 +341,7 @@ class Engine(Handle):
         if self.spans:
             self.spans.close()
         _engines.remove(self._number)
+        end_use(self)
 
 
 def _at_exit() -> None:

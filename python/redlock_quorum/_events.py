@@ -97,7 +97,6 @@ _on_event = callback("void (*)(const redlock_event *, void *)", _report)
 def set_options(options: Any) -> None:
     """Of a client."""
     options.log = _on_event
-    _later.records.start()
 
 
 def flush() -> None:

@@ -67,12 +67,13 @@ class Later:
         self.queue: Any = importlib.import_module("_queue").SimpleQueue()
         self._guard = threading.RLock()  # a signal handler may enter it again
         self._thread: threading.Thread | None = None
+        self._ends = False  # the job that ends it waits
 
     def start(self) -> None:
         if self._thread:
             return
         with self._guard:
-            if not self._thread:
+            if users and not self._thread:
                 made = threading.Thread(target=self._run, args=(self.queue,), name=self._name,
                                         daemon=True)
                 with contextlib.suppress(RuntimeError):  # no more threads: the next call tries
@@ -81,17 +82,58 @@ class Later:
 
     def flush(self) -> None:
         """Waits until the jobs so far have ended, but not for one that hangs."""
-        if self._thread:
-            reached = Latch()
+        reached = Latch()
+        with self._guard:
+            if not self._thread:
+                return
             self.queue.put(Job(reached.set))
-            reached.wait(_FLUSH_SECONDS)
+        reached.wait(_FLUSH_SECONDS)
+
+    def end_if_unused(self, then: Callable[[], object]) -> None:
+        """Has the thread end, and call `then`, when all that waits is done and no client is
+        there any more."""
+        def end() -> object:
+            with self._guard:
+                self._ends = False
+                if users:
+                    return None
+                if not self.queue.empty():
+                    self.end_if_unused(then)  # behind that
+                    return None
+                self._thread = None
+            then()
+            return _THE_LAST
+        with self._guard:
+            if self._thread and not self._ends:
+                self._ends = True
+                self.queue.put(Job(end))
 
     def _run(self, mine: Any) -> None:
         while True:
             try:
-                mine.get().end()
+                if mine.get().end() is _THE_LAST:
+                    return
             except BaseException:
                 self._failed()
+
+
+_THE_LAST = object()
+# What the threads are there for: the clients that are not closed.
+users: set[object] = set()
+os.register_at_fork(after_in_child=users.clear)
+
+
+def begin_use(client: object) -> None:
+    users.add(client)
+    records.start()
+    forgotten.start()
+
+
+def end_use(client: object) -> None:
+    """The threads end with the last client: first the one that also writes records."""
+    users.discard(client)
+    if not users:
+        forgotten.end_if_unused(lambda: records.end_if_unused(bool))
 
 
 def log_later(level: int, text: str, *arguments: object, exc_info: Any = None,

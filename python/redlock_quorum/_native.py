@@ -15,7 +15,23 @@ NAME = "libredlock.so.1"
 OURS = pathlib.Path(__file__).with_name(NAME)  # a wheel has one
 
 
+def _refuse_subinterpreters() -> None:
+    """Callbacks of cffi, and threads, would use a subinterpreter that was destroyed."""
+    for name in "_interpreters", "_xxsubinterpreters":  # Python 3.13, and before
+        try:
+            module: Any = importlib.import_module(name)
+        except ImportError:
+            continue
+        if module.get_current() != module.get_main():
+            raise ImportError(
+                "redlock_quorum runs in the main interpreter only, and this is a subinterpreter: "
+                "its threads would abort the process when it is destroyed (mod_wsgi: set "
+                "WSGIApplicationGroup %{GLOBAL})")
+        return
+
+
 def _open() -> tuple[Any, Any]:
+    _refuse_subinterpreters()
     made: Any = importlib.import_module("cffi").FFI()
     made.cdef(CDEF)
     name = os.environ.get("REDLOCK_LIBRARY") or (str(OURS) if OURS.exists() else NAME)

@@ -22,7 +22,7 @@ from ._errors import (
 from ._forgotten import AT_EXIT, Forgotten, warn
 from ._holds import (
     ON_LOST, Election, Hold, Kept, Keys, Level, Lock, Loss, OnLost, Use, losses)
-from ._later import Latch
+from ._later import Latch, begin_use, end_use
 from ._native import NULL, Arguments, Handle, address, at_once, ffi, gc, lib, text_of
 from ._observer import ON_LEADER, Observed, Observer, observers
 from ._once import start_once, to_period_ms
@@ -51,6 +51,7 @@ class _OpenClient(Forgotten):
         self.admins = client._admins
         self.spans = client._spans
         self.number = _open_clients.add(self)
+        begin_use(self)
 
     def free(self) -> bool:
         """False: it was freed before."""
@@ -73,6 +74,7 @@ class _OpenClient(Forgotten):
         if self.free():
             warn("a Client was not closed, and nothing refers to it any more: it is closed. "
                  "Close it, or use `with`")
+            end_use(self)
 
 
 _open_clients: Registry[_OpenClient] = Registry()
@@ -388,8 +390,8 @@ class Client(Handle):
 
     def _free(self) -> None:
         found = _open_clients.find(argument(self._number))
-        if found:
-            found.free()
+        if found and found.free():
+            end_use(found)
 
     def __enter__(self) -> Client:
         return self

@@ -199,7 +199,7 @@ import contextlib, logging, os, sys, warnings, redlock_quorum as rq
 warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: of a fork beside threads
 logging.basicConfig(format="%(redlock_event)s", level="INFO", stream=sys.stdout)
 client = rq.Client(sys.argv[1:], rq.Options(node_timeout=5))
-client.lock("k").acquire()
+held = client.lock("k").acquire()
 child = os.fork()
 if child == 0:
     with rq.Client(sys.argv[1:], rq.Options(node_timeout=5)) as client:

@@ -81,10 +81,14 @@ def used():
     return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
 
 
+def ours():
+    return [each for each in threading.enumerate() if each.name.startswith("redlock")]
+
+
 @pytest.fixture
 def before(quorum):
-    """What is used without a client, but with the thread that ends what is forgotten."""
-    rq.Client(quorum.uris, PATIENT).close()
+    """What is used without a client."""
+    lab.wait_for(lambda: used()[0] == threading.active_count() and not ours(), "no thread")
     return used()
 
 
@@ -278,6 +282,46 @@ def test_no_more_threads(quorum, before, monkeypatch):
         patched.setattr("redlock_quorum._later.forgotten._thread", None)
         rq.Client(quorum.uris, PATIENT).close()
     assert used() == before
+
+
+def test_the_threads_end_with_the_last_client(quorum, before):
+    rq.Client(quorum.uris, PATIENT).close()
+    lab.wait_for(lambda: used() == before, "their end")
+    with rq.Client(quorum.uris, PATIENT) as client:
+        with a_warning("a hold of b'k'"):
+            client.lock("k", ttl=3).acquire()
+        asyncio.run(rq.AsyncClient(quorum.uris, PATIENT).aclose())
+        with a_warning("a hold of b'l'"):
+            client.lock("l", ttl=3).acquire()
+        names = {each.name for each in ours()}
+        assert names == {"redlock-log", "redlock-forgotten"}, names
+    lab.wait_for(lambda: used() == before, "their end")
+
+
+IMPORTED = """
+import importlib, sys
+try:
+    subs = importlib.import_module("_interpreters")
+except ImportError:
+    subs = importlib.import_module("_xxsubinterpreters")
+made = subs.create()
+failed = subs.run_string(made, f'''
+import sys
+sys.path[:] = {sys.path!r}
+try:
+    import redlock_quorum
+except ImportError as why:
+    print(why, flush=True)
+''')
+assert not failed, failed
+subs.destroy(made)
+"""
+
+
+def test_a_subinterpreter(quorum):
+    """Its end would abort the process."""
+    from test_threads import run_program
+    assert "main interpreter only" in run_program(IMPORTED, quorum)
 
 
 def test_an_observer_that_is_forgotten(client):
