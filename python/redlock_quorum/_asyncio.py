@@ -13,7 +13,7 @@ from typing import Any, Final, ParamSpec, TypeVar, overload
 from ._admin import Inspection, Report, start_check, start_inspect, start_list
 from ._common import (
     HoldBase, Leader, LeaderLeft, LockBase, LockOptions, check_decorated, end_flight, leader_of,
-    report_unknown_exit, time_left, ttl_to_ms, unsigned)
+    report_unknown_exit, time_left, time_over, ttl_to_ms, unsigned)
 from ._engine import ON_ACQUIRED, ON_EXTENDED, ON_RELEASED, Engine, Lease
 from ._errors import (
     Busy, Closed, Lost, RedlockError, Reply, make_error, make_lost, of_last_call, released,
@@ -111,6 +111,8 @@ class _AsyncLease(Lease):
         if self.engine.closed:
             self._finish(make_error(lib.REDLOCK_CLOSED))
             return
+        self._free_lost(keys)
+        self.keys, self.margin_ms = keys, int(options.margin_ms)
         arguments = Arguments(keys)
         made = ffi.new("redlock_lease **")
         code = lib.redlock_acquire_many(
@@ -121,6 +123,15 @@ class _AsyncLease(Lease):
             self.keep(made[0])
         else:
             self._finish(of_last_call())
+
+    def _free_lost(self, keys: list[bytes]) -> None:
+        """An extension that came late may have stored a lost lock again, for its whole TTL."""
+        for lease in self.engine.lost.copy():
+            if isinstance(lease, _AsyncLease) and lease.is_over() and not set(
+                    keys).isdisjoint(lease.keys):
+                lease.free()
+            if lease.pointer is None:
+                self.engine.lost.remove(lease)
 
     def begin_adopt(self, key: bytes, token: bytes, valid_ms: int, options: Any) -> None:
         self._adopt(key, token, valid_ms, options)
@@ -133,6 +144,7 @@ class _AsyncLease(Lease):
     def _adopt(self, key: bytes, token: bytes, valid_ms: int, options: Any) -> None:
         if self.engine.client == NULL:
             raise make_error(lib.REDLOCK_CLOSED)
+        self.keys, self.margin_ms = [key], int(options.margin_ms)
         made = ffi.new("redlock_lease **")
         if lib.redlock_adopt(self.engine.client, key, len(key), token, valid_ms, options,
                              made) != lib.REDLOCK_OK:
@@ -253,15 +265,20 @@ class _AsyncLease(Lease):
         self.forgotten = None  # there is nothing left to end
 
     def closed(self) -> Lost:
-        return Lost("CLOSED", self.engine.closed)
+        """Why a lease that is freed is not held."""
+        return self.why or Lost("CLOSED", self.engine.closed)
 
     def _report_loss(self, why: Lost) -> None:
+        self.is_over: Callable[[], bool] = time_over(self.margin_ms)
         self.why = why
+        self.engine.lost.append(self)
         hold = self.forgotten and self.forgotten()
         if hold:
             _call_in(self.loop, hold._set_lost, why)
 
     why: Lost | None = None
+    keys: list[bytes]
+    margin_ms: int
     adopting: bool = False
     acquiring: bool = False
 

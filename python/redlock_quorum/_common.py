@@ -101,6 +101,12 @@ def time_left(wait_ms: int) -> Callable[[], int]:
     return left
 
 
+def time_over(ms: int) -> Callable[[], bool]:
+    """Whether so much time has passed from now on."""
+    left = time_left(ms)
+    return lambda: left() == 0
+
+
 class LeaderLeft(Exception):
     """The leader of a single flight did not get the lock, or was interrupted before its function
     returned: another one of those who wait is to lead."""

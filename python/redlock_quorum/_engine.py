@@ -187,6 +187,7 @@ class Engine(Handle):
         self.max_ttl_ms: int = native.struct.max_ttl_ms
         self.pid: int = os.getpid()
         self.leases: dict[int, Lease] = {}
+        self.lost: list[Lease] = []  # maybe not freed yet; only the thread uses it
         self.closing: list[Job] = []  # called in the thread when the engine ends
         self._jobs: collections.deque[Job] = collections.deque()
         # No job is posted after the last one has run. A signal handler may enter it again.

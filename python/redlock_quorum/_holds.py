@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from ._common import HoldBase, LockBase, LockOptions, report_unknown_exit, ttl_to_ms, unsigned
+from ._common import HoldBase, LockBase, LockOptions, report_unknown_exit, time_over, ttl_to_ms, unsigned
 from ._errors import (
     Busy, Lost, RedlockError, Reply, make_error, make_lost, of_last_call, replies_of)
 from ._forgotten import Forgotten, warn_of_hold
@@ -30,7 +30,9 @@ OnLost = Callable[["Hold", Lost], object]
 class Loss:
     """Where the client's thread reports that a lock is lost, maybe before its hold exists."""
 
-    def __init__(self) -> None:
+    def __init__(self, margin_ms: int) -> None:
+        self._margin_ms = margin_ms
+        self.is_over: Callable[[], bool] = bool  # the owner had its margin after the loss
         self.event: Latch = Latch()
         self.why: Lost | None = None
         self._hold: weakref.ref[Hold] | None = None
@@ -40,6 +42,7 @@ class Loss:
     # its own part first, so that one of them at least has both.
 
     def report(self, code: int, reason: int, nodes: tuple[Reply, ...]) -> None:
+        self.is_over = time_over(self._margin_ms)
         self.why = make_lost(code, reason=reason, nodes=nodes)
         hold = self._hold
         self.event.set()
@@ -51,6 +54,8 @@ class Loss:
         self._tell(hold)
 
     def _tell(self, hold: Hold | None) -> None:
+        if hold is not None and self.why is not None:
+            hold._client._lost.append(weakref.ref(hold))
         if hold is not None and hold._on_lost and self.why is not None:
             try:
                 self._untold.pop()
@@ -127,6 +132,7 @@ class Hold(HoldBase):
     def __init__(self, client: Client, level: Level, loss: Loss, keys: Keys,
                  on_lost: OnLost | None) -> None:
         super().__init__(keys)
+        self._any_thread = False
         self._pointer = level.owned[0]
         self._client = client
         self._loss = loss
@@ -186,7 +192,8 @@ class Hold(HoldBase):
         error = of_last_call(held=True)
         if error.code == "CLOSED":
             return Lost(error.code, self._client._closed)
-        if isinstance(error, Lost) and self.why_lost:
+        if self.why_lost and (isinstance(error, Lost) or
+                              error.code == "NOT_HELD" and self._levels):  # _release_lost()
             return self.why_lost
         return self._client._with_nodes(error, self)
 
@@ -201,6 +208,13 @@ class Hold(HoldBase):
         not held afterwards, either way.
         """
         self._unlock(lib.REDLOCK_CONFIRM if confirm else 0)
+
+    def _release_lost(self) -> bool:
+        """What was lost, from the nodes, for who wants the lock now; its owner still has to
+        release it. False: it cannot be yet."""
+        if self._any_thread and self._loss.is_over() and not self._is_given_up:
+            lib.redlock_unlock(self._pointer, 0)
+        return self._is_given_up or self._loss.is_over()
 
     def disown(self) -> str:
         """Leaves the lock on the nodes for another holder of its token, which it returns.

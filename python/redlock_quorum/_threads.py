@@ -111,6 +111,7 @@ class Client(Handle):
         self._pointer = made[0]
         self._pid = os.getpid()
         self._holds: dict[int, Kept] = {}  # not released yet, by their address
+        self._lost: list[weakref.ref[Hold]] = []  # maybe not released yet
         self._observed: dict[int, Observed] = {}
         self._admins: Admins = []  # one at most
         self._flights: dict[bytes, tuple[threading.Thread, Future[Any]]] = {}
@@ -435,6 +436,7 @@ class Client(Handle):
                 return int(lib.redlock_lock_many(pointer, array, len(keys), wait, options, made))
             return self._make_hold(keys, native(), on_lost, lock, caller, use)
         _greenlets.refuse()
+        self._release_lost(keys)
         options = native()
         if wait_ms == 0 or options.recursive or not _signals_come_here():
             return attempt(wait_ms)
@@ -445,6 +447,15 @@ class Client(Handle):
             return attempt(0)
         except NotAcquired:
             return self._wait_elsewhere(lambda: attempt(left()))
+
+    def _release_lost(self, keys: Keys) -> None:
+        """An extension that came late may have stored a lost lock again, for its whole TTL."""
+        for kept in self._lost.copy():
+            hold = kept()
+            if not hold or hold._is_given_up or (
+                    not set(keys).isdisjoint(hold.keys) and hold._release_lost()):
+                with contextlib.suppress(ValueError):
+                    self._lost.remove(kept)
 
     def _wait_elsewhere(self, attempt: Callable[[], Hold]) -> Hold:
         wait = _Wait()
@@ -489,7 +500,7 @@ class Client(Handle):
                    lock: Callable[[Any, Any, Any], int], caller: Caller | None,
                    use: Use | None = None) -> Hold:
         failure = Failure()
-        loss = Loss()
+        loss = Loss(options.margin_ms)
         number = losses.add(loss)
         made = ffi.new("redlock_hold **")
         options.failure = failure.struct
@@ -505,6 +516,7 @@ class Client(Handle):
             if code == lib.REDLOCK_OK:
                 hold = self._keep(made[0], level, number, loss, keys, on_lost)
                 hold._caller = hold._caller or caller
+                hold._any_thread = bool(options.any_thread)
                 if use:
                     use.begin(hold, level)
                 loss.bind(hold)

@@ -5,6 +5,7 @@ import gc
 import lab
 import pytest
 import redlock_quorum
+from conftest import of_both, settled
 
 TTL = 3.0
 
@@ -63,6 +64,37 @@ def test_threads(nodes, options, fail, faults):
             hold.release()
     del hold
     gc.collect()
+
+
+@of_both("lock", "shared", "lock_many", "slots", "margin")
+async def test_another_acquire_after_a_loss(client, close, quorum, kind):
+    """What an extension stored again after the loss does not exclude it for a whole TTL."""
+    more = {"ttl": 60}
+    if kind == "margin":
+        more = {"ttl": 3600, "options": redlock_quorum.LockOptions(margin=600)}
+    lock = {"shared": lambda: client.shared("k", **more),
+            "lock_many": lambda: client.lock_many(["k", "l"], **more),
+            "slots": lambda: client.slots("k", 1, **more)}.get(
+                kind, lambda: client.lock("k", **more))()
+    hold = await settled(lock.acquire())
+    for server in quorum.servers:
+        server.call("FLUSHALL")
+    with pytest.raises(redlock_quorum.Lost):
+        await settled(hold.extend())
+    await settled(hold.wait_lost())
+    lab.wait_for(lambda: hold.why_lost and quorum.keys() >= 5, "that it is stored again")
+    # Of another kind: it excludes readers, too.
+    again = client.slots("k", 1) if kind == "slots" else client.lock("k", ttl=60)
+    if kind == "margin":  # the owner may still be at work
+        assert await settled(again.acquire(blocking=False)) is None
+    else:
+        assert await settled((await settled(again.acquire(timeout=20))).release()) is None
+    for call in hold.extend, hold.disown:  # the owner knows what has become of it
+        with pytest.raises(redlock_quorum.Lost) as lost:
+            await settled(call())
+        assert lost.value.code == "GONE"
+    with pytest.raises(redlock_quorum.NotHeld):
+        await settled(hold.release())
 
 
 @WAYS
