@@ -9,8 +9,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, wait
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from . import _events, _greenlets
 from ._admin import Admin, Inspection, Report
@@ -37,6 +36,36 @@ Callers = dict[object, int]
 Found = list["Hold | BaseException"]
 Called = ParamSpec("Called")
 Returned = TypeVar("Returned")
+
+
+class _Flight(Generic[Returned]):
+    """Of single_flight(). No Future: a signal handler that raises could leave it locked."""
+
+    def __init__(self) -> None:
+        self.end = Latch()
+        self._results: list[Returned] = []
+        self._why: BaseException | None = None
+
+    def done(self) -> bool:
+        if self.end.is_set():
+            self.end.set()  # again: a signal handler may have raised in it
+        return self.end.is_set()
+
+    def set_result(self, result: Returned) -> None:
+        self._results.append(result)
+        self.end.set()
+
+    def set_exception(self, why: BaseException) -> None:
+        self._why = why
+        self.end.set()
+
+    def exception(self) -> BaseException | None:
+        return self._why
+
+    def result(self) -> Returned:
+        if self._why:
+            raise self._why
+        return self._results[0]
 
 
 class _OpenClient(Forgotten):
@@ -114,7 +143,7 @@ class Client(Handle):
         self._lost: list[weakref.ref[Hold]] = []  # maybe not released yet
         self._observed: dict[int, Observed] = {}
         self._admins: Admins = []  # one at most
-        self._flights: dict[bytes, tuple[threading.Thread, Future[Any]]] = {}
+        self._flights: dict[bytes, tuple[threading.Thread, _Flight[Any]]] = {}
         self._stops: set[Any] = set()
         self._callers: Callers = {}  # the threads that are in _using()
         self._closed = ""  # why calls are refused
@@ -233,7 +262,7 @@ class Client(Handle):
         [name] = lock._keys
         me, left = threading.current_thread(), time_left(lock._wait_ms)
         while True:
-            mine: Future[Returned] = Future()
+            mine: _Flight[Returned] = _Flight()
             values: list[Returned] = []
             try:
                 leader, flight = self._flights.setdefault(name, (me, mine))
@@ -255,7 +284,7 @@ class Client(Handle):
                 raise make_error(lib.REDLOCK_BUSY, "this thread leads a single flight of this key "
                                  "already, and would wait for itself")
             wait_ms = left()
-            if not wait([flight], None if wait_ms < 0 else to_timeout(wait_ms / 1000)).done:
+            if not flight.end.wait(None if wait_ms < 0 else to_timeout(wait_ms / 1000)):
                 raise make_error(lib.REDLOCK_TIMEOUT)
             if not isinstance(flight.exception(), LeaderLeft):
                 shared: Returned = flight.result()

@@ -6,13 +6,14 @@ import functools
 import os
 import threading
 import time
+import types
 
 import lab
 import pytest
 from conftest import PATIENT
 
 import redlock_quorum as rq
-from redlock_quorum import _admin, _once
+from redlock_quorum import _admin, _engine as engine, _once
 
 
 def runs(test):
@@ -482,6 +483,87 @@ def test_several_loops_and_a_loop_that_has_ended(quorum):
     quorum.kill(0, 1, 2)
     lab.wait_for(lambda: all(hold.lost for hold in holds), "two losses")
     client.close()
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_a_lock_that_comes_after_the_loop_has_ended(quorum, is_cancelled):
+    """It is released: nobody has it."""
+    client = rq.AsyncClient(quorum.uris, PATIENT)
+    lock = client.lock("k", ttl=3600)  # longer than the test
+
+    async def begin():
+        waiting = asyncio.ensure_future(lock.acquire())
+        await a_waiter(client, "k")
+        return waiting
+    with rq.Client(quorum.uris, PATIENT) as other:
+        with other.lock("k"):
+            if is_cancelled:
+                asyncio.run(begin())
+            else:
+                loop = asyncio.new_event_loop()
+                waiting = loop.run_until_complete(begin())  # kept: it is not cancelled either
+                loop.close()
+        other.lock("k").acquire(timeout=lab.STATE_SECONDS).release()
+    lab.wait_for(lambda: not client._engine.leases, "no lease")
+    client.close()
+    if not is_cancelled:
+        waiting._log_destroy_pending = False
+
+
+@runs
+async def test_a_release_after_the_deadline(client, quorum):
+    """It is a loss, also if nobody has told it yet and the nodes confirm the release."""
+    for call in rq.AsyncHold.release, rq.AsyncHold.disown:
+        hold = await client.lock("k", ttl=60).acquire(timeout=60)
+        hold._lease._until = (0, 0)
+        with pytest.raises(rq.Lost) as lost:
+            await call(hold)
+        assert lost.value.code == "EXPIRED"
+        await client.break_lock("k")
+
+
+class Clocks:
+    """Those of a host: each look at one takes a microsecond."""
+
+    def __init__(self):
+        self.now = {clock: 10 ** 12 for clock in (
+            time.CLOCK_BOOTTIME, time.CLOCK_MONOTONIC, time.CLOCK_MONOTONIC_RAW)}
+
+    def look(self, clock):
+        self.pass_by(1000, *self.now)
+        return self.now[clock]
+
+    def pass_by(self, ns, *clocks):
+        for clock in clocks:
+            self.now[clock] += ns
+
+
+@pytest.mark.parametrize("what, clocks", [
+    ("nothing", ()),
+    ("a suspend", (time.CLOCK_BOOTTIME,)),
+    ("a clock that is slewed to be slow", (time.CLOCK_MONOTONIC_RAW,)),
+    ("a clock that is slewed to be fast", (time.CLOCK_BOOTTIME, time.CLOCK_MONOTONIC))])
+def test_the_clocks_of_a_deadline(monkeypatch, what, clocks):
+    """The validity ends by the first of both clocks, and never too late."""
+    host, valid_ms = Clocks(), 5000
+    lease = engine.Lease(types.SimpleNamespace(pid=os.getpid()))
+
+    def valid(_pointer):
+        host.pass_by(1000, *host.now)
+        return valid_ms
+    monkeypatch.setattr(engine, "time", types.SimpleNamespace(
+        clock_gettime_ns=host.look, **{name: getattr(time, name) for name in dir(time)
+                                       if name.startswith("CLOCK_")}))
+    monkeypatch.setattr(engine, "lib", types.SimpleNamespace(redlock_valid_ms=valid))
+    lease.note_validity()
+    assert valid_ms - 1 <= lease.valid_ms() < valid_ms
+    host.pass_by(4 * 10 ** 9, *clocks)
+    assert lease.valid_ms() // 1000 == (0 if clocks else 4)
+    host.pass_by(10 ** 9, *clocks)
+    assert (lease.valid_ms() == 0) == bool(clocks)
+    valid_ms = 0
+    lease.note_validity()
+    assert lease.valid_ms() == 0
 
 
 def test_fork(quorum):

@@ -106,6 +106,31 @@ def test_threads(client, other, call, recursive):
     interrupt_each_line(lambda: call(lock), check)
 
 
+def test_a_wait(client, other, monkeypatch):
+    """Also at the moment when the lock comes: the thread that waits has it."""
+    make = client._make_hold
+
+    def make_hold(*arguments, **more):
+        if threading.get_ident() == threading.main_thread().ident:
+            raise rq.Busy("TAKEN", "another owner")
+        return make(*arguments, **more)
+    monkeypatch.setattr(client, "_make_hold", make_hold)
+    lock, places = client.lock("k", ttl=3600, timeout=60), set()
+    threads = threading.active_count()
+
+    def check(place):
+        places.add(place[0])
+        while lock._uses and (place[2] or place[0] == "use"):
+            lock.release()
+        lab.wait_for(lambda: not client._callers and not lock._uses, "its end")
+        assert not client._holds and not client._stops, place
+        assert other.lock("k").acquire(timeout=60).release() is None
+        lock._entered.clear()
+    interrupt_each_line(lambda: use(lock), check)
+    assert {"Client._wait_elsewhere", "Latch.wait"} <= places
+    assert threading.active_count() <= threads
+
+
 def test_an_outer_level(client):
     lock = client.lock("k", recursive=True)
     with lock as hold:

@@ -66,6 +66,32 @@ def test_threads(nodes, options, fail, faults):
     gc.collect()
 
 
+@of_both()
+async def test_the_reason_is_known_before_the_loss(client, close, quorum):
+    """Who is told of the loss looks at the reason."""
+    hold, seen = await settled(client.lock("k", ttl=60).acquire()), []
+    patched = pytest.MonkeyPatch()
+    if isinstance(hold, redlock_quorum.Hold):
+        tell = hold._loss.event.set
+        hold._loss.event.set = lambda: (seen.append(hold.why_lost), tell())
+    else:
+        call = redlock_quorum._asyncio._call_in
+
+        def call_in(loop, function, *arguments):
+            if function == hold._set_lost:
+                seen.append(hold.why_lost)
+            return call(loop, function, *arguments)
+        patched.setattr("redlock_quorum._asyncio._call_in", call_in)
+    for server in quorum.servers:
+        server.call("DEL", "k")
+    with pytest.raises(redlock_quorum.Lost):
+        await settled(hold.extend())
+    await settled(hold.wait_lost())
+    patched.undo()
+    lab.wait_for(lambda: seen, "the loss")
+    assert seen[0] is not None and seen[0].code == "GONE"
+
+
 @of_both("lock", "shared", "lock_many", "slots", "margin")
 async def test_another_acquire_after_a_loss(client, close, quorum, kind):
     """What an extension stored again after the loss does not exclude it for a whole TTL."""

@@ -441,6 +441,29 @@ class Stopped(Exception):
     pass
 
 
+def test_close_waits_for_a_call_of_another_thread(quorum, monkeypatch):
+    """The call still uses what close() frees."""
+    client, seen = rq.Client(quorum.uris, rq.Options(node_timeout=5)), []
+
+    class Left(threading.Condition):
+        def wait(self, timeout=None):
+            seen.append("waits")
+            return super().wait(timeout)
+    client._left = Left(client._guard)
+    free = client._free
+    monkeypatch.setattr(client, "_free", lambda: (seen.append("frees"), free()))
+
+    def text(_read, _labels):
+        closing.append(in_thread(client.close))
+        lab.wait_for(lambda: seen, "what close() does first")
+        return seen[0]
+    monkeypatch.setattr("redlock_quorum._threads.prometheus_text", text)
+    closing = []
+    assert client.prometheus() == "waits"
+    closing[0]()
+    assert seen[-1] == "frees"
+
+
 @pytest.fixture
 def stopping():
     """A signal that raises Stopped in the main thread."""
@@ -747,7 +770,7 @@ def fly(client, function, waiters, **more):
     assert flies.wait(lab.STATE_SECONDS)
     results += [in_thread(lambda: client.single_flight("k", function, **more))
                 for _ in range(waiters)]
-    lab.wait_for(lambda: len(client._flights[b"k"][1]._waiters) == waiters, "waiters")
+    lab.wait_for(lambda: len(client._flights[b"k"][1].end._waiting) == waiters, "waiters")
     go_on.set()
     return results
 
@@ -796,7 +819,7 @@ def test_a_single_flight_without_the_lock(client, other):
         lab.wait_for(lambda: client._flights, "a leader")
         flight = client._flights[b"k"][1]
         second = in_thread(lambda: client.single_flight("k", lambda hold: "mine"))
-        lab.wait_for(lambda: flight._waiters, "a waiter")
+        lab.wait_for(lambda: flight.end._waiting, "a waiter")
         with pytest.raises(rq.WaitTimeout):
             client.single_flight("k", pytest.fail, timeout=0)
         with pytest.raises(rq.WaitTimeout):
@@ -851,6 +874,25 @@ def test_a_single_flight_that_is_interrupted_anywhere(client):
             assert not client._flights, at
             assert all(flight.done() for flight in published), at
         assert at > 4
+
+
+def test_a_fork_beside_a_single_flight(client):
+    """The child does not wait for a flight of its parent."""
+    flying, go_on = threading.Event(), threading.Event()
+
+    def fly(_hold):
+        flying.set()
+        return go_on.wait(lab.STATE_SECONDS)
+    result = in_thread(lambda: client.single_flight("k", fly))
+    assert flying.wait(lab.STATE_SECONDS)
+
+    def check():
+        signal.alarm(lab.STATE_SECONDS)
+        with pytest.raises(rq.Forked):
+            client.single_flight("k", fly)
+    assert child(check) == 0
+    go_on.set()
+    assert result()
 
 
 def test_a_fork_in_a_single_flight(client):
