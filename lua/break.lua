@@ -7,12 +7,12 @@ if found then
   redis.call('DEL', key)
   local queue, intents, waits, only_readers, freed = key .. '!queue', key .. '!intent', false, false, ' 0'
   local semaphore, slot = string.match(key, '^(.+)!(%d+)$')
-  local digits = string.match(found, '^[pf]:?(SLOT[a-z2-7]+)') or ''
+  local digits = string.match(found .. '@', '^[pf]:?(SLOT[a-z2-7]+)@') or ''
   if slot and #digits == 32 then
     queue, freed = semaphore .. '!queue', ' ' .. slot
   end
   -- with notify.lua
   -- with notify_observers.lua
-  return {string.sub(found, 1, 128), pttl}
+  return {found, pttl}
 end
 return 0

@@ -1,3 +1,3 @@
 -- part: sets marked
 -- A node that forgot, was replaced or is quarantined has another marker, and so no vote.
-local marked = string.sub(redis.call('GET', KEYS[#KEYS]) or '', 1, 16) == ARGV[#ARGV]
+local marked = redis.call('GETRANGE', KEYS[#KEYS], '0', '15') == ARGV[#ARGV]

@@ -9,6 +9,6 @@ if notifies or only_readers then
   end
 end
 if value then
-  return {string.sub(value, 1, 128), redis.call('PTTL', key), not entered and 0 or nil}
+  return {value, redis.call('PTTL', key), not entered and 0 or nil}
 end
 return 0

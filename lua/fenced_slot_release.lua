@@ -31,4 +31,4 @@ if slot then
     code, value = awaited and 2 or 1, ''
   end
 end
-return {code, string.sub(value or '', 1, 128), left, free, queued, now, tonumber(known)}
+return {code, value or '', left, free, queued, now, tonumber(known)}

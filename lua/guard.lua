@@ -9,7 +9,10 @@
 -- An error has its code and more words: Redis 7 turns a single word into "ERR LATE".
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local known = redis.call('GET', KEYS[2]) or '0'
+local known = redis.call('GETRANGE', KEYS[2], '0', '23')
+if known == '' and redis.call('PTTL', KEYS[2]) == -2 then
+  known = '0'
+end
 local stored = tonumber(known)
 -- tonumber() accepts 'nan', the only value that is not equal to itself.
 if not stored or stored ~= stored then

@@ -8,7 +8,10 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local known, stored = '0', 0
 for i = count + 1, 2 * count do
-  local text = redis.call('GET', KEYS[i]) or '0'
+  local text = redis.call('GETRANGE', KEYS[i], '0', '23')
+  if text == '' and redis.call('PTTL', KEYS[i]) == -2 then
+    text = '0'
+  end
   local number = tonumber(text)
   if not number or number ~= number then
     return redis.error_reply('FENCE is no number')

@@ -7,7 +7,7 @@ if pttl > tonumber(ARGV[3]) and string.find(value, '^[fgs]') then
   -- with check_marker.lua
   local member = value
   -- with digits.lua
-  if marked and string.sub(value, 1, 2) == 'f:' then
+  if marked and #(string.match(whole, '^f:([A-Z]*[a-z2-7]+)@') or '') == 32 then
     redis.call('PEXPIRE', key, ARGV[3])
     pttl = tonumber(ARGV[3])
   elseif marked and #digits == 32 then
@@ -21,4 +21,4 @@ if pttl > tonumber(ARGV[3]) and string.find(value, '^[fgs]') then
     end
   end
 end
-local there = {string.sub(value, 1, 128), pttl, now}
+local there = {value, pttl, now}

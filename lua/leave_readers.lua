@@ -1,4 +1,4 @@
--- part: reads clock, first, key, mine, value, writer; sets alone, last, left, released
+-- part: reads clock, key, mine, value, writer; sets last, left, released
 -- Takes the token away, in either form. `left`: readers still hold the key.
 local released = mine or writer
 if writer then
@@ -6,9 +6,7 @@ if writer then
 elseif mine then
   redis.call('ZREM', key, ARGV[1])
 end
-local alone = mine and not first[3]
-local last = not (alone or value or writer)
-  and redis.pcall('ZRANGE', key, '-1', '-1', 'WITHSCORES') or {}
+local last = not (value or writer) and redis.pcall('ZRANGE', key, '-1', '-1', 'WITHSCORES') or {}
 local left = last[1]
 -- A second more: `clock` may have been read later than the command began, and the expiry counts
 -- from then.

@@ -12,8 +12,9 @@ for i, key in ipairs(page[2]) do
   local own = ' ' .. (string.match(key, '!(%a+)$') or '') .. ' '
   if i > tonumber(ARGV[3]) and #key <= 512 and not string.find(' fence hold intent marker queue term watch ', own, 1, true) then
     -- with look.lua
-    local digits = string.match(found or '', '^[prs]:?([A-Z]*[a-z2-7]+)')
-      or string.match(found or '', '^[fg]:([A-Z]*[a-z2-7]+)') or ''
+    local whole = found and #found < 100 and found .. '@' or ''
+    local digits = string.match(whole, '^[prs]:?([A-Z]*[a-z2-7]+)@')
+      or string.match(whole, '^[fg]:([A-Z]*[a-z2-7]+)@') or ''
     if ARGV[4] == '1' and found or #digits == 32 then
       if size + #key > 3000 then
         return {ARGV[1], i - 1, table.concat(keys)}

@@ -1,8 +1,11 @@
 -- part: reads key; sets found
--- The holder of the key: a string; of another type what names its holder: the only field of a
--- hash, the first member of a sorted set, otherwise the type.
-local found = redis.pcall('GET', key)
-if found and found.err then
+-- The holder of the key: a string, of which at most 129 bytes are read, one more than a token
+-- has; of another type what names its holder: the only field of a hash, the first member of a
+-- sorted set, otherwise the type. An empty string is a holder, too.
+local found = redis.pcall('GETRANGE', key, '0', '128')
+if found == '' then
+  found = redis.call('PTTL', key) ~= -2 and found
+elseif found.err then
   if string.sub(found.err, 1, 9) ~= 'WRONGTYPE' then
     return found
   end
@@ -12,5 +15,5 @@ if found and found.err then
   elseif kind == 'zset' then
     names = redis.pcall('ZRANGE', key, '0', '0')
   end
-  found = names[1] or 'a ' .. (kind or 'value of another type')
+  found = string.sub(names[1] or 'a ' .. (kind or 'value of another type'), 1, 129)
 end

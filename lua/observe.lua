@@ -15,7 +15,7 @@ if ARGV[1] then
   end)
 end
 -- with look.lua
-local term = redis.pcall('GET', key .. '!term')
+local term = redis.pcall('GETRANGE', key .. '!term', '0', '145')
 if found and type(term) == 'string' and string.match(term, ' (.*)$') == found then
   return {string.sub(term, 1, 128), redis.call('PTTL', key)}
 end

@@ -11,7 +11,7 @@ if found == ARGV[1] then
   end
   return 1
 elseif found then
-  return {string.sub(found, 1, 128), redis.call('PTTL', key)}
+  return {found, redis.call('PTTL', key)}
 elseif ARGV[3] == '1' then
   redis.call('SET', key, ARGV[1], 'NX', 'PX', ARGV[2])
   return 2

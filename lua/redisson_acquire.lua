@@ -3,9 +3,10 @@
 -- owner has locked it.
 -- Returns 1: acquired, or {value, pttl}: another value.
 local key = KEYS[1]
--- with look.lua
-if found then
-  return {string.sub(found, 1, 128), redis.call('PTTL', key)}
+local pttl = redis.call('PTTL', key)
+if pttl ~= -2 then
+  -- with look.lua
+  return {found, pttl}
 end
 -- with store_hash.lua
 return 1

@@ -10,7 +10,7 @@ if mine then
   end
   return 1
 elseif value then
-  return {string.sub(value, 1, 128), redis.call('PTTL', key)}
+  return {value, redis.call('PTTL', key)}
 elseif ARGV[3] == '1' then
   -- with store_hash.lua
   return 2

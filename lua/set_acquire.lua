@@ -5,7 +5,7 @@ local count = #KEYS
 if redis.call('EXISTS', unpack(KEYS)) > 0 then
   -- with look_at_set.lua
   at, value = at or 1, value or ARGV[1]
-  return {string.sub(value, 1, 128), redis.call('PTTL', KEYS[at]), at}
+  return {value, redis.call('PTTL', KEYS[at]), at}
 end
 local call, token, ttl = redis.call, ARGV[1], ARGV[2]
 for i = 1, count do

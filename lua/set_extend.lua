@@ -11,7 +11,7 @@ for _, mine in ipairs(own) do
   end
 end
 if at then
-  return {string.sub(value, 1, 128), redis.call('PTTL', KEYS[at]), at}
+  return {value, redis.call('PTTL', KEYS[at]), at}
 elseif #own == count then
   return 1
 elseif ARGV[3] ~= '1' then

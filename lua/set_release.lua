@@ -14,7 +14,7 @@ local key, before = KEYS[tonumber(ARGV[4] or 1)], entry and KEYS[tonumber(ARGV[5
 -- with enqueue.lua
 -- with call_waiters.lua
 if at then
-  return {string.sub(value, 1, 128), redis.call('PTTL', KEYS[at]), at, not entered and 0 or nil}
+  return {value, redis.call('PTTL', KEYS[at]), at, not entered and 0 or nil}
 elseif #own < count then
   return 0
 end

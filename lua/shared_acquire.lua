@@ -8,7 +8,7 @@ local time = redis.call('TIME')
 value = value or mine and ARGV[1]
 -- with turn.lua
 if value then
-  return {string.sub(value, 1, 128), pttl}
+  return {value, pttl}
 end
 -- with store_reader.lua
 return 1

@@ -7,7 +7,7 @@ local time = redis.call('TIME')
 -- with look_at_readers.lua
 local kept = mine or writer
 if value and not writer then
-  return {string.sub(value, 1, 128), redis.call('PTTL', key)}
+  return {value, redis.call('PTTL', key)}
 elseif not kept and ARGV[3] ~= '1' then
   return 0
 end

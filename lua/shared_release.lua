@@ -22,6 +22,6 @@ elseif released then
 end
 -- with turn.lua
 if value then
-  return {string.sub(value, 1, 128), pttl, not entered and 0 or nil}
+  return {value, pttl, not entered and 0 or nil}
 end
 return 0

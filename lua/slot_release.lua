@@ -22,4 +22,4 @@ if slot then
     return {awaited and 2 or 1, '', 0, free, queued}
   end
 end
-return {found and 3 or 0, string.sub(found or '', 1, 128), pttl, free, queued}
+return {found and 3 or 0, found or '', pttl, free, queued}

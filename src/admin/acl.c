@@ -20,13 +20,12 @@ static const struct {
     const char *word[RL_ACL_RIGHT_WORDS - 1];
 } tries[] = {
     {"SET", RL_TO_LOCK, {KEY, "-", "XX", "PX", "1"}},
-    {"GET", RL_TO_LOCK, {KEY}},
+    {"GETRANGE", RL_TO_LOCK, {KEY, "0", "0"}},
     {"PTTL", RL_TO_LOCK, {KEY}},
     {"PEXPIRE", RL_TO_LOCK, {KEY, "1"}},
     {"DEL", RL_TO_LOCK, {KEY}},
     {"EVAL", RL_TO_LOCK, {"return 0", "1", KEY}},
     {"EVALSHA", RL_TO_LOCK, {"0000000000000000000000000000000000000000", "1", KEY}},
-    {"MGET", RL_TO_LOCK_SETS, {KEY}},
     {"EXISTS", RL_TO_LOCK_SETS, {KEY}},
     {"TIME", RL_TO_TELL_TIME, {NULL}},
     {"ZADD", RL_TO_WAIT, {KEY, "XX", "1", "-"}},
@@ -96,6 +95,7 @@ static size_t list_rights(unsigned uses, struct rl_acl_right ret_right[RL_ACL_RI
         acl_add(&list, "TYPE", 4);
         acl_add(&list, "HLEN", 4);
         acl_add(&list, "HKEYS", 5);
+        acl_add(&list, "HSTRLEN", 7);
         acl_add(&list, "HGETALL", 7);
     }
     if (uses & REDLOCK_ACL_LIST) {

@@ -41,14 +41,15 @@ static bool send_to(struct hold_time *hold, unsigned node)
     char name[REDLOCK_KEY_MAX + sizeof(RL_HOLD_SUFFIX) - 1];
     memcpy(name, hold->key, hold->key_len);
     memcpy(name + hold->key_len, RL_HOLD_SUFFIX, end_len);
-    const struct rl_word ask[] = {{"GET", 3}, {name, hold->key_len + end_len}};
+    const struct rl_word ask[] = {
+        {"GETRANGE", 8}, {name, hold->key_len + end_len}, {"0", 1}, {"23", 2}};
     const struct rl_word tell[] = {{"EVAL", 4},
                                    {script->body, script->len},
                                    {"1", 1},
                                    {hold->key, hold->key_len},
                                    {hold->held, strlen(hold->held)}};
     return hold->callback
-               ? rl_nodes_send_raw(&client->nodes, &hold->task, 0, ask, 2, node)
+               ? rl_nodes_send_raw(&client->nodes, &hold->task, 0, ask, 4, node)
                : rl_nodes_send_raw(&client->nodes, &hold->task, 0, tell, 5, node);
 }
 
@@ -84,10 +85,8 @@ static void hold_time_tick(struct rl_task *task)
 static bool read_answer(const struct rl_reply *reply, int64_t *ret_ms)
 {
     *ret_ms = 0;
-    if (!reply || (reply->type != RL_REPLY_NIL && reply->type != RL_REPLY_STRING))
+    if (!reply || reply->type != RL_REPLY_STRING)
         return false;
-    if (reply->type == RL_REPLY_NIL)
-        return true;
     for (size_t i = 0; i < reply->len; i++) {
         if (reply->text[i] < '0' || reply->text[i] > '9' || i == DIGITS_MAX)
             return false;

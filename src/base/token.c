@@ -11,7 +11,8 @@
 #define GROUPS       (RL_TOKEN_BYTES / GROUP_BYTES)
 #define DIGITS       (GROUPS * GROUP_DIGITS)
 
-_Static_assert(DIGITS == RL_TOKEN_DIGITS, "core/kind.c looks at them");
+_Static_assert(DIGITS == RL_TOKEN_DIGITS && REDLOCK_LABEL_MAX == RL_LABEL_MAX,
+               "core/kind.c looks at them");
 
 #define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
 

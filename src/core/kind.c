@@ -127,13 +127,13 @@ static size_t end_of(struct rl_word token, size_t at, const char *begin)
     return at;
 }
 
-/* "p2h...q7" or "p2h...q7@LABEL": a mark may also begin another program's value. */
+/* "p2h...q7" or "p2h...q7@LABEL": another program's value may begin so, too. */
 static bool is_of(const struct rl_kind *kind, struct rl_word token)
 {
     size_t begin = end_of(token, 0, kind->mark), end = begin + RL_TOKEN_DIGITS;
     size_t random = kind->word ? end_of(token, begin, kind->word) : begin;
     if (begin == 0 || random == 0 || token.len < end ||
-        (token.len > end && token.text[end] != '@'))
+        (token.len > end && token.text[end] != '@') || token.len > end + 1 + RL_LABEL_MAX)
         return false;
     for (size_t i = random; i < end; i++)
         if (!is_digit(token.text[i]))

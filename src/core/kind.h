@@ -116,8 +116,9 @@ struct rl_answer {
     bool not_queued;        /* RELEASE: the node could not update the queue entry */
 };
 
-/* The digits of a token, behind the mark. */
+/* The digits of a token, behind the mark; and the most bytes of its label. */
 #define RL_TOKEN_DIGITS 32
+#define RL_LABEL_MAX    64
 
 /* The kind of a token of this library; NULL: `token` is none. */
 const struct rl_kind *rl_kind_of(struct rl_word token);

@@ -68,8 +68,10 @@ bool rl_greeting_begin(struct rl_greeting *greeting, const struct rl_credentials
     }
     if (who->name && !add_name(greeting, batch, who->name))
         return false;
-    struct rl_word get[] = {word("GET"), who->marker_key};
-    return greeting_add(greeting, batch, RL_GREET_MARKER, get, 2);
+    char last[8]; /* one byte more than a marker has */
+    snprintf(last, sizeof(last), "%d", RL_MARKER_MAX);
+    struct rl_word get[] = {word("GETRANGE"), who->marker_key, word("0"), word(last)};
+    return greeting_add(greeting, batch, RL_GREET_MARKER, get, 4);
 }
 
 /*

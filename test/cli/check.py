@@ -293,7 +293,7 @@ def _():
         env = {"REDLOCK_USERNAME": "me", "REDLOCK_PASSWORD": "pw"}
         prefix = ["--prefix", "lock:"]
         expect(quorum, FIT, [[], [], []], "", *prefix, env=env)
-        for name in ("SET", "GET", "PTTL", "PEXPIRE", "DEL", "EVAL", "EVALSHA"):
+        for name in ("SET", "GETRANGE", "PTTL", "PEXPIRE", "DEL", "EVAL", "EVALSHA"):
             quorum[2].call("ACL", "SETUSER", "me", "-" + name)
             expect(quorum, WARNINGS, [[], [], ["no_right"]], f"^{name} on keys .*\"lock:\"$",
                    *prefix, env=env)
@@ -307,10 +307,9 @@ def _():
             quorum[2].call("ACL", "SETUSER", "me", "-" + name)
             expect(quorum, WARNINGS, [[], [], ["no_calls"]], f"^{name}$", *prefix, env=env)
             quorum[2].call("ACL", "SETUSER", "me", "+" + name)
-        for name in ("MGET", "EXISTS"):
-            quorum[2].call("ACL", "SETUSER", "me", "-" + name)
-            expect(quorum, WARNINGS, [[], [], ["no_sets"]], f"^{name}$", *prefix, env=env)
-            quorum[2].call("ACL", "SETUSER", "me", "+" + name)
+        quorum[2].call("ACL", "SETUSER", "me", "-exists")
+        expect(quorum, WARNINGS, [[], [], ["no_sets"]], "^EXISTS$", *prefix, env=env)
+        quorum[2].call("ACL", "SETUSER", "me", "+exists")
         quorum[2].call("ACL", "SETUSER", "me", "resetchannels", "&other:*")
         expect(quorum, WARNINGS, [[], [], ["no_calls"]], "^PUBLISH$", *prefix, env=env)
         quorum[2].call("ACL", "SETUSER", "me", "&lock:*", "-config")

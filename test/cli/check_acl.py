@@ -69,9 +69,9 @@ def _():
         equal(story(quorum), set(), "steps that fail")
         redlock("elect", *WORDS, "-t", "20s", "k", "true", env=on(quorum, **RULE_USER)).expect(0)
         needed = {
-            "+info": "acquire", "+set": "acquire", "+eval": "status", "+get": "status",
+            "+info": "acquire", "+set": "acquire", "+eval": "status", "+getrange": "status",
             "+pttl": "status", "+del": "release", "+pexpire": "extend", "+evalsha": "watch",
-            "+time": "check", "+exists": "set", "+mget": "set",
+            "+time": "check", "+exists": "set",
         }
         to_read = {"+zadd", "+zrange"}
         to_wait = to_read | {"+zrem", "+zscore", "+publish"}

@@ -99,7 +99,7 @@ Test(hold_time, too_few_answers)
 {
     struct quorum s;
     quorum_open(&s, 3);
-    servers_do_first(&s.servers, 2, "ACL SETUSER default -get");
+    servers_do_first(&s.servers, 2, "ACL SETUSER default -getrange");
     cr_assert_eq(ask(&s), REDLOCK_UNKNOWN);
     quorum_close(&s);
 }

@@ -73,8 +73,9 @@ static const char *const words[] = {"",
 /* Small letters stand for words of their kind. */
 static const char *const shapes[] = {
     "GET k",
-    "MGET k",
-    "MGET k x q k",
+    "GETRANGE k i i",
+    "GETRANGE k 0 128",
+    "GETRANGE x 0 1",
     "EXISTS k",
     "EXISTS k x k q",
     "SET k v",
@@ -116,6 +117,7 @@ static const char *const shapes[] = {
     "HLEN x",
     "HKEYS x",
     "HGETALL x",
+    "HSTRLEN x m",
     "PING",
     "PING v",
     "CONFIG GET appendfsync",
@@ -232,9 +234,9 @@ static const char *const scripts[] = {
 };
 
 static const char *const rights[] = {
-    "get",  "set",     "time",    "pttl",    "pexpire", "del",   "zadd",
-    "zrem", "zrange",  "publish", "evalsha", "scan",    "rpush", "flushall",
-    "hset", "hincrby", "hdel",    "hexists", "hkeys",   "hlen",  "zscore"};
+    "get",     "getrange", "set",     "time",    "pttl", "pexpire", "del",      "zadd",
+    "zrem",    "zrange",   "publish", "evalsha", "scan", "rpush",   "flushall", "hset",
+    "hincrby", "hdel",     "hexists", "hkeys",   "hlen", "zscore"};
 
 /* The scripts of the library, but for the one that scans: each server has its own order. */
 #define LIBRARY_MAX 64

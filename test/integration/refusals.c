@@ -194,7 +194,7 @@ static void open_as(struct quorum *s, const char *rights)
 Test(refusals, a_user_without_set)
 {
     struct quorum s;
-    open_as(&s, "ACL SETUSER app +eval +evalsha +get +del +pttl +pexpire");
+    open_as(&s, "ACL SETUSER app +eval +evalsha +getrange +del +pttl +pexpire");
     expect_no_lock(&s, REDLOCK_DENIED, "NOPERM");
     servers_do_first(&s.servers, 4, "ACL SETUSER app +set");
     hold_without(&s, 4, "NOPERM");
@@ -205,7 +205,7 @@ Test(refusals, a_user_without_set)
 Test(refusals, a_user_without_scripts)
 {
     struct quorum s;
-    open_as(&s, "ACL SETUSER app +set +get +del +pttl +pexpire");
+    open_as(&s, "ACL SETUSER app +set +getrange +del +pttl +pexpire");
     quorum_await_ready(&s);
     redlock_lease *lease = quorum_hold(&s, "job", NULL);
     cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_DENIED);
@@ -224,7 +224,7 @@ Test(refusals, a_user_without_scripts)
 Test(refusals, a_user_without_what_scripts_call)
 {
     struct quorum s;
-    open_as(&s, "ACL SETUSER app +set +get +eval +evalsha");
+    open_as(&s, "ACL SETUSER app +set +getrange +eval +evalsha");
     quorum_await_ready(&s);
     redlock_lease *lease = quorum_hold(&s, "job", NULL);
     quorum_drain(&s);

@@ -196,7 +196,7 @@ static void parse(struct command *command, const struct request *request)
             command->claim = claim_new(command, word[2]);
     } else if (is(word[0], "EVALSHA") || is(word[0], "EVAL")) {
         parse_script(command, request, is(word[0], "EVAL"));
-    } else if (is(word[0], "GET") && is(word[1], WORLD_MARKER)) {
+    } else if (is(word[0], "GETRANGE") && is(word[1], WORLD_MARKER)) {
         command->ask = ASK_GREETING;
     } else if (is(word[0], "SUBSCRIBE")) {
         command->ask = ASK_SUBSCRIBE;
@@ -274,7 +274,7 @@ static void on_gone(struct connection *connection)
 bool command_is_greeting(const struct node_command *command)
 {
     struct rl_word name = command->word[0];
-    return is(name, "INFO") || is(name, "GET") || is(name, "PING") ||
+    return is(name, "INFO") || is(name, "GETRANGE") || is(name, "PING") ||
            is(name, "SUBSCRIBE") || is(name, "AUTH") || is(name, "SELECT") ||
            is(name, "CLIENT");
 }

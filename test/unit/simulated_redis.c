@@ -95,8 +95,9 @@ static bool replied(const struct fixture *fixture, const char *text)
     return memmem(out->data, out->len, text, strlen(text)) != NULL;
 }
 
-/* TIME, GET of the fence, GET of the marker, SET of the key, SET of the fence. */
-#define CALLS 5
+/* TIME, GETRANGE and PTTL of the fence, GETRANGE of the marker, SET of the key, SET of the
+ * fence. */
+#define CALLS 6
 
 Test(simulated_redis, fails_at_any_call_of_a_script)
 {

@@ -28,14 +28,13 @@ struct command {
 
 /* "a|b": a subcommand. What scripts call most comes first. */
 static const struct command commands[] = {
-    {NAME("get"), command_get, 2, 0},
+    {NAME("getrange"), command_getrange, 4, 0},
     {NAME("set"), command_set, -3, WRITES},
     {NAME("time"), command_time, 1, LOADING},
     {NAME("pttl"), command_pttl, 2, 0},
     {NAME("pexpire"), command_pexpire, -3, WRITES},
     {NAME("del"), command_del, -2, WRITES},
     {NAME("exists"), command_exists, -2, 0},
-    {NAME("mget"), command_mget, -2, 0},
     {NAME("type"), command_type, 2, 0},
     {NAME("zrange"), command_zrange, -4, 0},
     {NAME("zrem"), command_zrem, -3, WRITES},
@@ -48,6 +47,7 @@ static const struct command commands[] = {
     {NAME("hlen"), command_hlen, 2, 0},
     {NAME("hkeys"), command_hkeys, 2, 0},
     {NAME("hgetall"), command_hgetall, 2, 0},
+    {NAME("hstrlen"), command_hstrlen, 3, 0},
     {NAME("hset"), command_hset, -4, WRITES},
     {NAME("evalsha"), command_evalsha, -3, NO_SCRIPT},
     {NAME("eval"), command_eval, -3, NO_SCRIPT},
@@ -58,6 +58,7 @@ static const struct command commands[] = {
     {NAME("select"), command_select, 2, NO_SCRIPT | LOADING},
     {NAME("client|setname"), command_client_setname, 3, NO_SCRIPT | LOADING},
     {NAME("scan"), command_scan, -2, 0},
+    {NAME("get"), command_get, 2, 0},
     {NAME("pexpiretime"), command_pexpiretime, 2, 0},
     {NAME("rpush"), command_rpush, -3, WRITES},
     {NAME("flushall"), command_flushall, -1, WRITES},

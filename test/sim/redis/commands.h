@@ -9,7 +9,7 @@ void command_get(struct call *call);
 void command_set(struct call *call);
 void command_del(struct call *call);
 void command_exists(struct call *call);
-void command_mget(struct call *call);
+void command_getrange(struct call *call);
 void command_type(struct call *call);
 void command_pttl(struct call *call);
 void command_pexpire(struct call *call);
@@ -32,6 +32,7 @@ void command_hdel(struct call *call);
 void command_hlen(struct call *call);
 void command_hkeys(struct call *call);
 void command_hgetall(struct call *call);
+void command_hstrlen(struct call *call);
 
 /* script_commands.c */
 void command_eval(struct call *call);

@@ -90,6 +90,18 @@ void command_hdel(struct call *call)
     reply_integer(call->out, removed);
 }
 
+void command_hstrlen(struct call *call)
+{
+    struct key *key;
+    if (!find(call, &key))
+        return;
+    const struct hash *hash = key ? &key->hash_value : NULL;
+    size_t at = hash ? hash_find(hash, call->word[2]) : 0;
+    reply_integer(call->out, hash && at < hash->fields
+                                 ? (int64_t)bytes_word(&hash->field[at].value).len
+                                 : 0);
+}
+
 void command_hlen(struct call *call)
 {
     struct key *key;

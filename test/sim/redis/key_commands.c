@@ -20,16 +20,33 @@ void command_get(struct call *call)
         reply_bulk(call->out, bytes_word(&key->string));
 }
 
-void command_mget(struct call *call)
+/* A position below 0 counts from the end. */
+static int64_t position_in(int64_t at, size_t len)
 {
-    reply_array(call->out, call->words - 1);
-    for (size_t i = 1; i < call->words; i++) {
-        const struct key *key = call_key(call, i);
-        if (key && key->type == KEY_STRING)
-            reply_bulk(call->out, bytes_word(&key->string));
-        else
-            reply_nil(call->out);
+    return rl_max(at < 0 ? at + (int64_t)len : at, 0);
+}
+
+void command_getrange(struct call *call)
+{
+    const struct key *key = call_key(call, 1);
+    int64_t first, last;
+    if (!number_integer(call->word[2], &first) || !number_integer(call->word[3], &last)) {
+        reply_not_integer(call->out);
+        return;
     }
+    if (key && key->type != KEY_STRING) {
+        reply_wrong_type(call->out);
+        return;
+    }
+    struct rl_word whole = key ? bytes_word(&key->string) : (struct rl_word){0};
+    bool is_backward = first < 0 && last < 0 && first > last;
+    first = position_in(first, whole.len);
+    last = rl_min(position_in(last, whole.len), (int64_t)whole.len - 1);
+    if (is_backward || first > last)
+        reply_bulk(call->out, (struct rl_word){"", 0});
+    else
+        reply_bulk(call->out,
+                   (struct rl_word){whole.text + first, (size_t)(last - first + 1)});
 }
 
 void command_exists(struct call *call)
