@@ -113,7 +113,7 @@ static inline size_t redlock_client_members(const redlock_client *client,
 /* --- inspecting a key, and breaking its lock --- */
 
 typedef struct redlock_inspection {
-    redlock_code code;     /* OK: q nodes replied */
+    redlock_code code;     /* OK: q nodes replied, and silent ones do not matter */
     redlock_reason reason; /* of NO_QUORUM and DENIED: see redlock_result */
     unsigned quorum;
     unsigned held, free;  /* nodes that have, or had, a value; nodes that have none */
@@ -134,7 +134,8 @@ typedef void redlock_inspect_fn(redlock_client *client,
                                 const redlock_inspection *inspection, void *arg);
 
 /*
- * Reads the key on every node and changes nothing.
+ * Reads the key on every node and changes nothing. If q nodes replied, but it depends on
+ * the others whether q have one value, the result is NO_QUORUM.
  * Results: OK, NO_QUORUM, DENIED, CANCELLED (the client was freed).
  * Errors: BAD_KEY, BAD_OPTION (no callback), NO_MEMORY, FORKED, CLOSED.
  */
@@ -144,9 +145,9 @@ REDLOCK_API redlock_code redlock_inspect(redlock_client *client, const void *key
 
 /*
  * Removes the key on every reachable node, without regard to its holder, and reports what
- * was there. For operators: a live holder's client calls on_lost at its next extension, up
- * to a third of what remained of the TTL later. Until then, and without a watchdog until
- * its deadline, that holder still treats the lock as held.
+ * was there. OK: q nodes replied. For operators: a live holder's client calls on_lost at
+ * its next extension, up to a third of what remained of the TTL later. Until then, and
+ * without a watchdog until its deadline, that holder still treats the lock as held.
  * Results: those of redlock_inspect().
  * Errors: BAD_KEY, NO_MEMORY, FORKED, CLOSED.
  */
@@ -156,7 +157,10 @@ REDLOCK_API redlock_code redlock_break(redlock_client *client, const void *key,
 
 /* --- listing all locks --- */
 
-/* One key. `inspection` is NULL at the end, and then `code` is how it went. */
+/*
+ * One key, with the code of its inspection: unless that is OK, it is unknown whether the
+ * key is held. `inspection` is NULL at the end, and then `code` is how it went.
+ */
 typedef struct redlock_listed {
     redlock_code code;
     const void *key; /* without the client's prefix */
@@ -175,9 +179,10 @@ enum {
  * Finds all locks whose keys begin with `prefix` (without the client's own), and inspects
  * each as redlock_inspect() does. It scans one node after the other in small steps, with
  * pauses, so that others are not delayed; a key that a node scanned before has, too, is not
- * listed again. Keys that come or go meanwhile may be missed, and one may be listed twice,
- * as with SCAN. The memory that it takes does not depend on their number. The user needs
- * the rights to SCAN and EXISTS besides. `how`: the flags above, or 0.
+ * listed again. A key of which too few nodes reply is inspected again for two seconds; then
+ * it is listed with NO_QUORUM. Keys that come or go meanwhile may be missed, and one may be
+ * listed twice, as with SCAN. The memory that it takes does not depend on their number. The
+ * user needs the rights to SCAN and EXISTS besides. `how`: the flags above, or 0.
  * Results: OK, NO_QUORUM (fewer than q nodes could be scanned: some locks may be missing),
  * DENIED, CANCELLED (the client was freed), NO_MEMORY; of the last call.
  * Errors: BAD_KEY (the prefix is too long), BAD_OPTION (no callback), NO_MEMORY, FORKED,

@@ -27,6 +27,7 @@ class Inspection:
     readers: tuple[str, ...]  # their tokens
     nodes: tuple[Reply, ...]
     kind: str      # exclusive, shared ...; foreign: of another program; "": nobody has it
+    known: bool    # False: in list(), silent nodes decide whether it is held
 
     @property
     def holder(self) -> str:
@@ -37,9 +38,9 @@ class Inspection:
         return max(set(names), key=names.count) if names else ""
 
     @property
-    def locked(self) -> bool:
-        """Whether an owner, or a reader, has a quorum."""
-        return self.agreeing >= self.quorum or bool(self.readers)
+    def locked(self) -> bool | None:
+        """Whether an owner, or a reader, has a quorum; None: unknown."""
+        return self.agreeing >= self.quorum or bool(self.readers) if self.known else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +90,7 @@ def _inspection(it: Any, key: bytes) -> Inspection:
         fence=int(it.fence) or None, readers=readers,
         nodes=tuple(reply_of(it.nodes[at]) for at in range(it.count)),
         kind=text_of(lib.redlock_kind_name(lib.redlock_token_kind(token, NULL)))
-        if values else "")
+        if values else "", known=it.code == lib.REDLOCK_OK)
 
 
 def _report(it: Any) -> Report:

@@ -382,6 +382,18 @@ def test_a_release_ends_a_wait_for_a_loss(client):
     assert hold.why_lost is None
 
 
+def test_what_a_silent_node_may_decide_is_not_told(client, quorum):
+    for index in (0, 1, 2):
+        quorum[index].call("SET", "k", "p" + "abcdefgh" * 4, "PX", 600000)
+    assert client.lock("k").locked()
+    quorum.kill(0)
+    with pytest.raises(rq.NoQuorum):
+        client.lock("k").locked()
+    assert [found.locked for found in client.list()] == [None]
+    quorum[1].call("DEL", "k")
+    assert not client.lock("k").locked()
+
+
 def test_a_loss_in_a_with(client, quorum):
     with pytest.raises(rq.Lost):
         with client.lock("k", ttl=1, options=rq.LockOptions(watchdog=False)) as hold:

@@ -119,6 +119,17 @@ static const char **new_readers(const struct inspection *inspection, unsigned n)
     return count > 0 ? malloc(count * sizeof(char *)) : NULL;
 }
 
+/* What a key was before it was broken is not asked again: q replies tell what was removed.
+ */
+static bool is_known(const struct inspection *inspection, const redlock_inspection *report)
+{
+    const struct rl_nodes *nodes = &rl_client_of(&inspection->task)->nodes;
+    if (inspection->command == RL_CMD_BREAK)
+        return report->held + report->free >= nodes->q;
+    return rl_replies_decide(nodes->n, nodes->q, report->held, report->free,
+                             report->agreeing);
+}
+
 static void summarize(struct inspection *inspection, redlock_inspection *report)
 {
     const redlock_client *client = rl_client_of(&inspection->task);
@@ -137,7 +148,7 @@ static void summarize(struct inspection *inspection, redlock_inspection *report)
         report->depth = inspection->depth[i];
         report->fence = highest_fence(inspection, client->nodes.n, i);
     }
-    if (report->code == REDLOCK_OK && report->held + report->free < client->nodes.q) {
+    if (report->code == REDLOCK_OK && !is_known(inspection, report)) {
         report->code = rl_client_is_denied(client, inspection->ballot) ? REDLOCK_DENIED
                                                                        : REDLOCK_NO_QUORUM;
         report->reason = rl_reason_of_nodes(inspection->ballot, client->nodes.n);

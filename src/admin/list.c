@@ -1,6 +1,7 @@
 /*
  * Lists all locks: scans one node after the other, page by page. A key that a node scanned
- * before has, too, was listed already; all others are inspected, a few at a time.
+ * before has, too, was listed already; all others are inspected, a few at a time. A key of
+ * which too few nodes replied is inspected again, for a while.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,8 +13,9 @@
 #include "pattern.h"
 #include "redlock/admin.h"
 
-#define POLL_GAP   (50 * RL_MS) /* until all nodes were tried */
-#define TOGETHER   4            /* keys that are looked at at a time */
+#define POLL_GAP   (50 * RL_MS)    /* until all nodes were tried; between two inspections */
+#define PATIENCE   (2 * RL_SECOND) /* for so long the inspection of a key is repeated */
+#define TOGETHER   4               /* keys that are looked at at a time */
 #define PAUSE      RL_MS /* at least, between two pages; and twice as long as a page took */
 #define CURSOR     24
 #define PAGE_WORDS 7
@@ -23,7 +25,9 @@ struct list;
 /* A key of the page that is looked at. */
 struct look {
     struct list *list; /* NULL: it has ended meanwhile */
-    bool inspects;     /* its inspection will call back; else a node is asked */
+    bool inspects;     /* its inspection will call back */
+    bool rests; /* it is inspected again at the next tick; neither: a node is asked */
+    rl_time began;
     size_t len;
     char key[REDLOCK_KEY_MAX]; /* with the client's prefix */
 };
@@ -34,6 +38,7 @@ struct list {
     void *arg;
     bool foreign, begun, denied;
     rl_time deadline;
+    bool has_given_up; /* the last key that was told is unknown, in spite of PATIENCE */
     rl_node_set to_scan, scanned; /* `scanned`: to the end */
     unsigned node;                /* that is being scanned */
     char cursor[CURSOR], skip[CURSOR];
@@ -106,15 +111,59 @@ static void list_tell(struct list *list, const struct look *look,
     list->callback(rl_client_of(&list->task), &listed, list->arg);
 }
 
+/* The nodes whose reply did not come, and may come another time. */
+static rl_node_set silent_of(const redlock_inspection *inspection)
+{
+    rl_node_set silent = 0;
+    for (unsigned i = 0; i < inspection->count; i++) {
+        redlock_verdict verdict = inspection->nodes[i]->verdict;
+        if (verdict != REDLOCK_VERDICT_HELD && verdict != REDLOCK_VERDICT_GONE &&
+            verdict != REDLOCK_VERDICT_ERROR)
+            silent |= rl_bit(i);
+    }
+    return silent;
+}
+
+/*
+ * Too few nodes replied, and one of them is connected still, or no quorum is. Or the key
+ * may have been listed: a node that was scanned before is silent.
+ */
+static bool is_undecided(const struct list *list, const redlock_inspection *inspection)
+{
+    rl_node_set open = rl_client_of(&list->task)->nodes.view.open;
+    rl_node_set silent = silent_of(inspection);
+    if (inspection->code == REDLOCK_NO_QUORUM)
+        return (silent & open) || rl_count(open) < inspection->quorum;
+    return inspection->code == REDLOCK_OK && (silent & open & list->scanned);
+}
+
+/* Inspects the key again later. False: nothing is left to wait for, or it was enough. */
+static bool repeat(struct list *list, struct look *look,
+                   const redlock_inspection *inspection)
+{
+    rl_time now = list->task.loop->now;
+    bool is_unknown = inspection->code != REDLOCK_OK;
+    bool is_late = now >= rl_time_add_sat(look->began, PATIENCE);
+    look->rests = !list->has_given_up && !is_late && is_undecided(list, inspection);
+    list->has_given_up = is_unknown && (list->has_given_up || is_late);
+    look->inspects = !look->rests;
+    if (look->rests)
+        rl_task_schedule(&list->task, rl_time_add_sat(now, POLL_GAP));
+    return look->rests;
+}
+
 static void on_inspected(redlock_client *client, const redlock_inspection *inspection,
                          void *arg)
 {
     struct look *look = arg;
     bool is_over = inspection->code == REDLOCK_CANCELLED; /* the list will be told, too */
     (void)client;
-    if (look->list && !is_over && inspection->held > 0 &&
-        !is_listed(look->list, inspection))
-        list_tell(look->list, look, inspection);
+    if (look->list && !is_over && !is_listed(look->list, inspection)) {
+        if (repeat(look->list, look, inspection))
+            return;
+        if (inspection->held > 0 || inspection->code != REDLOCK_OK)
+            list_tell(look->list, look, inspection);
+    }
     struct list *list = look->list;
     if (!list) { /* it has ended, perhaps in the callback */
         free(look);
@@ -129,6 +178,7 @@ static bool inspect(struct list *list, struct look *look)
 {
     redlock_client *client = rl_client_of(&list->task);
     size_t prefix = prefix_of(list);
+    look->rests = false;
     look->inspects = redlock_inspect(client, look->key + prefix, look->len - prefix,
                                      on_inspected, look) == REDLOCK_OK;
     return look->inspects;
@@ -174,6 +224,7 @@ static bool begin_look(struct list *list, unsigned slot)
     if (!look)
         return false;
     look->list = list;
+    look->began = list->task.loop->now;
     list->look[slot] = look;
     list->looks++;
     bool is_found = take_key(list, look), looks = is_found && look_at(list, look, slot);
@@ -304,6 +355,16 @@ static void list_answer(struct rl_task *task, unsigned node, const struct rl_op 
         answer_look(list, list->look[op->seq - 1], reply);
 }
 
+/* Inspects those that rest. */
+static void look_again(struct list *list)
+{
+    for (unsigned i = 0; i < TOGETHER; i++)
+        if (list->look[i] && list->look[i]->rests && !inspect(list, list->look[i])) {
+            list_finish(list, REDLOCK_NO_MEMORY);
+            return;
+        }
+}
+
 static void list_tick(struct rl_task *task)
 {
     struct list *list = (struct list *)task;
@@ -316,6 +377,8 @@ static void list_tick(struct rl_task *task)
         list->begun = true;
         list->to_scan = client->nodes.view.open;
         scan_next_node(list);
+    } else if (list->looks > 0) {
+        look_again(list);
     } else if (list->is_last || !is_open(list)) {
         list->is_last = false;
         scan_next_node(list);

@@ -89,3 +89,10 @@ int64_t rl_quorum_in(const struct rl_ballot *ballot, unsigned n, unsigned q)
 {
     return free_in(ballot, n, q, true);
 }
+
+bool rl_replies_decide(unsigned n, unsigned q, unsigned held, unsigned free,
+                       unsigned agreeing)
+{
+    unsigned silent = n - held - free;
+    return held + free >= q && (agreeing >= q || free >= q || agreeing + silent < q);
+}

@@ -57,6 +57,14 @@ rl_time rl_valid_until(rl_time start, rl_time ttl, uint32_t drift_ppm);
  */
 int64_t rl_free_in(const struct rl_ballot *ballot, unsigned n, unsigned q);
 
+/*
+ * Whether the replies to an inspection tell who has a key: q nodes replied, and q of them
+ * have one value (`agreeing` of the `held`), or q have none, or the nodes that did not
+ * reply cannot make a quorum of any value.
+ */
+bool rl_replies_decide(unsigned n, unsigned q, unsigned held, unsigned free,
+                       unsigned agreeing);
+
 /* Also counts absent nodes, from when they may vote. */
 int64_t rl_quorum_in(const struct rl_ballot *ballot, unsigned n, unsigned q);
 

@@ -127,6 +127,29 @@ def _(quorum):
     equal([json.loads(line)["state"] for line in outcome.out.splitlines()], ["unknown"], "rows")
 
 
+@case("whether a key is held that a silent node may decide is unknown: null, and 69")
+def _(quorum):
+    acquire(quorum, "all")
+    quorum[2].call("SET", "one", TOKEN, "PX", 600000)
+    for index in (0, 2, 3):
+        quorum[index].call("SET", "three", TOKEN, "PX", 600000)
+    for index in range(1, 4):
+        quorum[index].call("SET", "each", f"{TOKEN}{index}", "PX", 600000)
+    rows = listed(quorum)
+    equal({key: row["held"] for key, row in rows.items()},
+          {"all": True, "one": False, "three": True, "each": False}, "all nodes reply")
+    quorum.kill(0)
+    rows = listed(quorum, code=69)
+    equal({key: (row["state"], row["held"]) for key, row in rows.items()},
+          {"all": ("held", True), "one": ("orphaned", False), "three": ("unknown", None),
+           "each": ("split", False)}, "one node is down")
+    outcome = redlock("list", *PATIENT, env=on(quorum)).expect(69, err="^redlock: list: of 1 key it ")
+    check("unknown: someone:1" in outcome.out, outcome.out)
+    quorum[2].call("DEL", "three")
+    quorum[3].call("DEL", "three")
+    equal(set(listed(quorum)), {"all", "one", "each"}, "the others agree")
+
+
 @case("a user with the rights that check prints for it lists all")
 def _(quorum):
     acquire(quorum, "--redisson", "java")

@@ -62,6 +62,21 @@ def _(quorum):
         check(abs(row["since_ms"] - now_ms) < 600000 and row["seen_ms"] >= row["since_ms"], row)
 
 
+@case("a lock that a silent node may decide is unknown, on the page and in /metrics")
+def _(quorum):
+    fill(quorum, {"job:a": "x"})
+    for index in (0, 1, 2):
+        quorum[index].call("SET", "job:b", TOKEN + "y", "PX", 600000)
+    quorum.kill(0)
+    with Monitor(quorum) as monitor:
+        answer = scanned(monitor, prefix="job:")
+        equal([(row["key"], row["state"], row["held"]) for row in answer["locks"]],
+              [("job:a", "held", True), ("job:b", "unknown", None)], "rows")
+        lab.matches(answer["error"], "of 1 key it is unknown", "error")
+        equal(monitor.metrics("redlock_locks")['prefix="job:",state="unknown"'], 1,
+              "metric")
+
+
 @case("order, pages, filter and prefix")
 def _(quorum):
     fill(quorum, {f"job:{index}": f"host:{9 - index}" for index in range(9)} | {"b": "x", "a": "job"})

@@ -58,6 +58,28 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys that are left")
 
 
+@case("what a silent node may decide is unknown, in any order, unless another key decides")
+def _(quorum):
+    for index in (0, 1, 2):
+        quorum[index].call("SET", "maybe", "x", "PX", 600000)
+    for index in (2, 3, 4):
+        quorum[index].call("SET", "split", f"{index}", "PX", 600000)
+    redlock("acquire", *PATIENT, "-n", "-t", "10m", "held", env=on(quorum)).expect(0)
+    quorum.kill(0)
+
+    def status(code, *words):
+        found = redlock("status", "--json", *PATIENT, *words, env=on(quorum)).expect(code).json()
+        return found["state"], found["held"], found["unknown"], found["one_lock"]
+    redlock("status", *PATIENT, "maybe", env=on(quorum)).expect(69)
+    redlock("status", *PATIENT, "split", env=on(quorum)).expect(2)
+    for words in (("--and", "split", "maybe"), ("--and", "maybe", "split")):
+        equal(status(69, *words), ("no_quorum", 0, 1, None), str(words))
+    for words in (("--and", "held", "maybe"), ("--and", "maybe", "held")):
+        equal(status(0, *words), ("held", 1, 1, None), str(words))
+        said = redlock("status", *PATIENT, *words, env=on(quorum)).expect(0).out
+        check("1 of 2 keys are held, 1 is unknown" in said, said)
+
+
 @case("one taken key refuses the whole lock, and is named")
 def _(quorum):
     quorum.occupy("fig")

@@ -11,8 +11,13 @@ struct seen {
     unsigned keys, ends;
     redlock_code code;
     bool found[LOCKS];
-    bool frees; /* the client, at the first key */
+    bool frees;             /* the client, at the first key */
+    struct servers *pauses; /* NULL, or all of them, at the first key */
+    unsigned unknown;
 };
+
+#define PAUSE_MS                                                                           \
+    400 /* longer than a reply is waited for, shorter than a connection lives */
 
 static void note(redlock_client *client, const redlock_listed *listed, void *arg)
 {
@@ -32,6 +37,11 @@ static void note(redlock_client *client, const redlock_listed *listed, void *arg
     seen->found[number] = true;
     seen->keys++;
     cr_assert_eq(listed->inspection->agreeing, listed->inspection->held);
+    cr_assert_eq(listed->code, listed->inspection->code);
+    seen->unknown += listed->code == REDLOCK_NO_QUORUM;
+    for (unsigned i = 0; seen->pauses && i < 3; i++)
+        servers_do(seen->pauses, i, "CLIENT PAUSE %d ALL", PAUSE_MS);
+    seen->pauses = NULL;
     if (seen->frees)
         redlock_client_free(client);
 }
@@ -64,6 +74,36 @@ Test(list, each_lock_once)
     fill(&s);
     cr_assert_eq(list(&s, &seen), REDLOCK_OK);
     cr_assert_eq(seen.keys, LOCKS);
+    quorum_close(&s);
+}
+
+Test(list, nodes_that_pause)
+{
+    struct quorum s;
+    struct seen seen = {0};
+    quorum_open(&s, 3);
+    fill(&s);
+    seen.pauses = &s.servers;
+    cr_assert_eq(redlock_list(s.client, "job:", 4, 0, note, &seen), REDLOCK_OK);
+    LOOP_UNTIL(s.base, seen.ends > 0);
+    cr_assert_eq(seen.code, REDLOCK_OK);
+    cr_assert_eq(seen.keys, LOCKS);
+    cr_assert_eq(seen.unknown, 0);
+    quorum_close(&s);
+}
+
+/* Of the keys that node 1 or 2 alone has, node 0 might have made a quorum. */
+Test(list, keys_that_a_dead_node_may_have)
+{
+    struct quorum s;
+    struct seen seen;
+    quorum_open(&s, 3);
+    fill(&s);
+    servers_kill(&s.servers, 0);
+    cr_assert_eq(list(&s, &seen), REDLOCK_OK);
+    for (unsigned i = 0; i < LOCKS; i++)
+        cr_assert_eq(seen.found[i], i % 4 != 0 || i % 3 != 0);
+    cr_assert_eq(seen.unknown, seen.keys - LOCKS * 3 / 4);
     quorum_close(&s);
 }
 

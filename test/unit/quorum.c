@@ -273,3 +273,42 @@ Test(free_in, is_unknown_if_too_few_report_it)
         HELD_FOR(10), HELD_FOR(20), {.vote = RL_VOTE_SILENT}, NODE(ERROR), NODE(ERROR)};
     check_free(stale, -1);
 }
+
+enum { NO_VALUE = 2 };
+
+/* What the nodes store, each as a digit to the base 3: one value, another, none. */
+static unsigned standing_of(unsigned stored, unsigned n, unsigned q)
+{
+    unsigned count[3] = {0};
+    for (unsigned i = 0; i < n; i++, stored /= 3)
+        count[stored % 3]++;
+    return count[0] >= q || count[1] >= q;
+}
+
+/* Tries all that the silent nodes may store: the replies decide if it never matters. */
+static void check_replies(unsigned n, unsigned q, unsigned stored, unsigned silent)
+{
+    unsigned count[3] = {0}, seen[2] = {0}, digit = stored;
+    for (unsigned i = 0; i < n; i++, digit /= 3)
+        if (!(silent >> i & 1))
+            count[digit % 3]++;
+    for (unsigned future = 0; future < power(3, n); future++) {
+        unsigned together = 0, old = stored, new = future;
+        for (unsigned i = 0; i < n; i++, old /= 3, new /= 3)
+            together += power(3, i) * ((silent >> i & 1) ? new % 3 : old % 3);
+        seen[standing_of(together, n, q)]++;
+    }
+    unsigned held = count[0] + count[1];
+    unsigned agreeing = count[0] > count[1] ? count[0] : count[1];
+    bool decides = (seen[0] == 0 || seen[1] == 0) && held + count[NO_VALUE] >= q;
+    cr_assert_eq(rl_replies_decide(n, q, held, count[NO_VALUE], agreeing), decides,
+                 "%u held, %u free, %u agree, of %u", held, count[NO_VALUE], agreeing, n);
+}
+
+Test(inspection, is_decided_only_if_silent_nodes_do_not_matter)
+{
+    for (unsigned n = 1; n <= 4; n++)
+        for (unsigned stored = 0; stored < power(3, n); stored++)
+            for (unsigned silent = 0; silent < 1u << n; silent++)
+                check_replies(n, rl_majority(n), stored, silent);
+}

@@ -28,7 +28,9 @@ struct monitor_locks {
     int64_t took_us;                       /* the last one that did not fail */
     int64_t scanned_us;                    /* the end of the last one that did not fail */
     int64_t grown_us, growing_us; /* when a part was shown last, and what that took */
-    char *error;                  /* why the last one failed; or NULL */
+    size_t unknown;               /* rows of `next` */
+    bool has_failed;              /* the last one */
+    char *error; /* why it failed, or why rows are of unknown state; or NULL */
 };
 
 struct monitor_locks *monitor_locks_new(struct cli *cli)
@@ -58,10 +60,10 @@ void monitor_locks_refresh(void *arg)
 
 static char *error_of(const struct monitor_locks *locks, redlock_code code)
 {
-    if (code == REDLOCK_OK)
+    if (code == REDLOCK_OK && locks->unknown == 0)
         return NULL;
-    if (code == REDLOCK_DENIED || code == REDLOCK_NO_QUORUM)
-        return row_why_not_all(locks->cli, code);
+    if (code == REDLOCK_OK || code == REDLOCK_DENIED || code == REDLOCK_NO_QUORUM)
+        return row_why_not_all(locks->cli, code, locks->unknown);
     return cli_format("%s", redlock_code_text(code));
 }
 
@@ -83,6 +85,7 @@ static void end_scan(struct monitor_locks *locks, redlock_code code)
     locks->ended_us = cli_clock_us(CLOCK_BOOTTIME);
     locks->lasted_us = locks->ended_us - locks->began_us;
     free(locks->error);
+    locks->has_failed = code != REDLOCK_OK;
     locks->error = error_of(locks, code);
     if (code == REDLOCK_OK || !locks->has_scanned)
         show_next(locks);
@@ -109,6 +112,7 @@ static void found(redlock_client *client, const redlock_listed *listed, void *ar
     if (locks->next.count == LOCKS_MAX)
         return;
     row_take(&row, listed);
+    locks->unknown += row.state == ROW_UNKNOWN;
     table_add(&locks->next, &row);
 }
 
@@ -125,6 +129,7 @@ static void want_scan(struct monitor_locks *locks, int64_t rest_us)
         return;
     locks->began_us = now_us;
     locks->next_is_truncated = false;
+    locks->unknown = 0;
     redlock_code code = redlock_list(locks->cli->client, "", 0, 0, found, locks);
     locks->scans = code == REDLOCK_OK;
     if (code != REDLOCK_OK)
@@ -262,7 +267,7 @@ void monitor_locks_metrics(struct monitor_locks *locks, FILE *to)
 {
     const struct locks_view *view = &locks->view;
     want_scan(locks, REST_SCRAPE_US);
-    if (!locks->has_scanned || locks->error)
+    if (!locks->has_scanned || locks->has_failed)
         return;
     fputs(
         "# HELP redlock_locks Locks on the nodes, at the last scan.\n"

@@ -127,8 +127,10 @@ static void on_listed(redlock_client *client, const redlock_listed *listed, void
     struct look *look = arg;
     (void)client;
     if (!listed->inspection) {
-        look->code = listed->code;
+        look->code = look->code == REDLOCK_OK ? listed->code : look->code;
         look->done = true;
+    } else if (listed->code != REDLOCK_OK) { /* what is stored of this key is not known */
+        look->code = listed->code;
     } else if (listed->inspection->readers > 0) {
         add_readers(look, listed);
     } else {

@@ -12,17 +12,19 @@ const struct cli_help cli_list_help = {
     "\n"
     "NODES is how many store what most of them store. A lock is \"split\" if no quorum\n"
     "stores one token and no quorum is free; \"orphaned\" if nobody holds it and keys\n"
-    "are left on some nodes, until they expire. FOR is the time until a quorum can be\n"
+    "are left on some nodes, until they expire; \"unknown\" if too few nodes replied\n"
+    "(\"held\": null). FOR is the time until a quorum can be\n"
     "free; WAIT is how many wait, up to 100. A key that comes or goes meanwhile may\n"
     "be missed, or be there twice. The user needs two rights besides: +scan +exists.\n\n"
-    "Exit codes: 0 all nodes that are needed were scanned; 69 fewer: locks may be\n"
-    "missing.\n",
+    "Exit codes: 0 all locks were found; 69 too few nodes were scanned, so locks may\n"
+    "be missing, or some are unknown.\n",
 };
 
 struct list {
     const struct cli *cli;
     struct table sets; /* rows of locks of several keys */
     redlock_code code;
+    size_t unknown; /* keys */
     bool done;
     int failed; /* the exit code if stdout could not be written; or 0 */
 };
@@ -51,6 +53,7 @@ static void found(redlock_client *client, const redlock_listed *listed, void *ar
         return;
     }
     row_take(&row, listed);
+    list->unknown += row.state == ROW_UNKNOWN;
     if (row.kind == REDLOCK_KIND_SET) {
         table_add(&list->sets, &row);
         return;
@@ -67,9 +70,9 @@ static int list_exit_of(struct list *list, int signal)
         return list->failed;
     if (signal != 0)
         return CLI_SIGNALLED + signal;
-    if (list->code == REDLOCK_OK)
+    if (list->code == REDLOCK_OK && list->unknown == 0)
         return CLI_OK;
-    return row_complain(list->cli, list->code);
+    return row_complain(list->cli, list->code, list->unknown);
 }
 
 int cli_list(struct cli *cli, int argc, char **argv)

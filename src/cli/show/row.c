@@ -30,6 +30,12 @@ static enum row_state state_of(const redlock_inspection *found, bool is_token)
     return found->free >= found->quorum ? ROW_ORPHANED : ROW_SPLIT;
 }
 
+/* Foreign values, too: whether a quorum stores one. */
+static json_t *held_json(const struct row *row)
+{
+    return row->state == ROW_UNKNOWN ? json_null() : json_boolean(row->is_held);
+}
+
 const char *row_state_name(enum row_state state)
 {
     static const char *const names[] = {
@@ -71,6 +77,7 @@ void row_take(struct row *row, const redlock_listed *listed)
     write_text(row, cli_holder(inspection.nodes, found->count), listed);
     row->kind = redlock_token_kind(row_token(row), NULL);
     row->state = state_of(found, row->kind != REDLOCK_KIND_FOREIGN);
+    row->is_held = found->agreeing >= found->quorum;
     if (row->kind == REDLOCK_KIND_SLOT)
         row->slot = cut_slot(row->text + row->key_at);
 }
@@ -109,6 +116,7 @@ void row_join(struct row *row, struct row *other)
     row_free(other);
     row->nodes = other->nodes < row->nodes ? other->nodes : row->nodes;
     row->state = other->state > row->state ? other->state : row->state;
+    row->is_held &= other->is_held;
     row->waiting = other->waiting > row->waiting ? other->waiting : row->waiting;
     if (other->remaining_ms > row->remaining_ms)
         row->remaining_ms = other->remaining_ms;
@@ -178,21 +186,22 @@ void row_print(const struct row *row, size_t key_most, bool color, FILE *to)
     fprintf(to, "%-*s  %s%-24s%s  %4u  %11s  %2u/%-2u  %s\n", key_width(key_most), keys,
             begin, holder, color ? CLI_PLAIN : "", row->waiting,
             cli_span(span, row->remaining_ms), row->nodes, row->count,
-            redlock_kind_name(row->kind));
+            *row_token(row) ? redlock_kind_name(row->kind) : "unknown");
     free(keys);
     free(holder);
 }
 
 json_t *row_json(const struct row *row)
 {
-    json_t *object = json_pack(
-        "{s:o, s:s, s:o, s:i, s:i, s:o, s:o, s:o, s:i, s:i}", "key",
-        cli_json_text(row_key(row)), "state", row_state_name(row->state), "holder",
-        cli_json_known_text(row_holder(row)), "agreeing", (int)row->nodes, "nodes",
-        (int)row->count, "remaining_ms", cli_json_known(row->remaining_ms), "fence",
-        row->fence > 0 ? json_integer(row->fence) : json_null(), "slot",
-        row->slot > 0 ? json_integer(row->slot) : json_null(), "readers", (int)row->readers,
-        "waiting", (int)row->waiting);
+    json_t *object =
+        json_pack("{s:o, s:s, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:i, s:i}", "key",
+                  cli_json_text(row_key(row)), "state", row_state_name(row->state), "held",
+                  held_json(row), "holder", cli_json_known_text(row_holder(row)),
+                  "agreeing", (int)row->nodes, "nodes", (int)row->count, "remaining_ms",
+                  cli_json_known(row->remaining_ms), "fence",
+                  row->fence > 0 ? json_integer(row->fence) : json_null(), "slot",
+                  row->slot > 0 ? json_integer(row->slot) : json_null(), "readers",
+                  (int)row->readers, "waiting", (int)row->waiting);
     json_object_update_new(object, cli_json_kind(row_token(row)));
     if (row->kind != REDLOCK_KIND_SET)
         return object;
@@ -204,22 +213,29 @@ json_t *row_json(const struct row *row)
     return object;
 }
 
-char *row_why_not_all(const struct cli *cli, redlock_code code)
+char *row_why_not_all(const struct cli *cli, redlock_code code, size_t unknown)
 {
     redlock_node nodes[REDLOCK_NODES_MAX];
     if (code == REDLOCK_DENIED)
         return cli_format("the user lacks a right: redlock check --acl --list prints all");
-    char *faults =
-        cli_faults(nodes, redlock_client_explain(cli->client, nodes, REDLOCK_NODES_MAX));
-    char *text = cli_format("too few nodes were scanned, locks may be missing: %s", faults);
+    size_t count = redlock_client_explain(cli->client, nodes, REDLOCK_NODES_MAX);
+    char *faults = cli_faults(nodes, count);
+    char *text =
+        code != REDLOCK_OK
+            ? cli_format("too few nodes were scanned, locks may be missing: %s", faults)
+            : cli_format(
+                  "of %zu %s it is unknown whether %s held: too few nodes "
+                  "replied%s%s",
+                  unknown, unknown == 1 ? "key" : "keys",
+                  unknown == 1 ? "it is" : "they are", *faults ? ": " : "", faults);
     free(faults);
     return text;
 }
 
-int row_complain(const struct cli *cli, redlock_code code)
+int row_complain(const struct cli *cli, redlock_code code, size_t unknown)
 {
-    char *why = row_why_not_all(cli, code);
+    char *why = row_why_not_all(cli, code, unknown);
     cli_complain("%s: %s", cli->command->name, why);
     free(why);
-    return cli_acquire_exit(code, CLI_FAILED);
+    return code == REDLOCK_OK ? CLI_NO_QUORUM : cli_acquire_exit(code, CLI_FAILED);
 }

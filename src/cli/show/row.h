@@ -11,7 +11,7 @@ enum row_state {
     ROW_SPLIT,    /* no value is on a quorum, and no quorum is free */
     ROW_ORPHANED, /* nobody holds it, and keys are left on a minority of the nodes */
     ROW_FOREIGN,  /* held by another program */
-    ROW_UNKNOWN,  /* too few nodes replied */
+    ROW_UNKNOWN,  /* too few nodes replied to tell whether it is held */
     ROW_FREE,     /* of a lock that is looked at again: it has no key any more */
     ROW_STATES
 };
@@ -25,6 +25,7 @@ struct row {
     unsigned short nodes, count, readers, waiting;
     redlock_kind kind;
     enum row_state state;
+    bool is_held; /* a quorum stores one value; not used if the state is unknown */
     int64_t remaining_ms, fence;
     int64_t seen_us, since_us; /* CLOCK_BOOTTIME: when it was read; its holder, first */
 };
@@ -70,10 +71,11 @@ json_t *row_json(const struct row *row);
 
 const char *row_state_name(enum row_state state);
 
-/* Why not all locks were found. The caller frees it. */
-char *row_why_not_all(const struct cli *cli, redlock_code code);
+/* Why not all locks were found, or if `code` is OK, why `unknown` rows are of unknown
+   state. The caller frees it. */
+char *row_why_not_all(const struct cli *cli, redlock_code code, size_t unknown);
 
 /* Prints it; returns the exit code. */
-int row_complain(const struct cli *cli, redlock_code code);
+int row_complain(const struct cli *cli, redlock_code code, size_t unknown);
 
 #endif

@@ -53,18 +53,19 @@ static int status_exit_of(enum inspection_state state)
     return codes[state];
 }
 
-/* All parts count. A set is free if all its keys are, a semaphore if one slot is. So an
-   acquire is refused if this is HELD. */
+/*
+ * All parts count. A set is held if one of its keys is, a semaphore is free if one slot is:
+ * then it does not matter that another part is unknown. Otherwise it does. So an acquire is
+ * refused if this is HELD.
+ */
 static enum inspection_state status_state_of(const struct status *status)
 {
     bool is_semaphore = status->cli->lease.slots > 0;
     enum inspection_state decides = is_semaphore ? INSPECTION_FREE : INSPECTION_HELD;
     enum inspection_state state = inspection_state(&status->part[0].inspection);
-    for (size_t i = 1; i < status->parts; i++) {
+    for (size_t i = 1; i < status->parts && state != decides; i++) {
         enum inspection_state other = inspection_state(&status->part[i].inspection);
-        if (other >= INSPECTION_NO_QUORUM)
-            return other;
-        if (other == decides || (other == INSPECTION_SPLIT && state != decides))
+        if (other == decides || other > state)
             state = other;
     }
     return state;
@@ -144,6 +145,14 @@ static unsigned count_held(const struct status *status)
     return held;
 }
 
+static unsigned count_unknown(const struct status *status)
+{
+    unsigned unknown = 0;
+    for (size_t i = 0; i < status->parts; i++)
+        unknown += inspection_state(&status->part[i].inspection) >= INSPECTION_NO_QUORUM;
+    return unknown;
+}
+
 /* All keys have the same holder's token: they are one lock. */
 static bool is_one_lock(const struct status *status)
 {
@@ -159,20 +168,22 @@ static bool is_one_lock(const struct status *status)
     return true;
 }
 
-/* "KEY: 2 of 3 slots are held", or "KEY, KEY2: held as one lock" */
+/* "KEY: 2 of 3 slots are held, 1 is unknown", or "KEY, KEY2: held as one lock" */
 static void print_total(const struct status *status)
 {
     char *name = cli_printable(status->name);
     enum inspection_state state = status_state_of(status);
-    unsigned held = count_held(status);
+    unsigned held = count_held(status), unknown = count_unknown(status);
     if (state >= INSPECTION_NO_QUORUM)
-        cli_print("%s: unknown\n", name);
-    else if (status->cli->lease.slots > 0)
-        cli_print("%s: %u of %zu slots are held\n", name, held, status->parts);
-    else if (is_one_lock(status))
-        cli_print("%s: held as one lock\n", name);
+        cli_print("%s: unknown", name);
+    else if (is_one_lock(status) && status->cli->lease.slots == 0)
+        cli_print("%s: held as one lock", name);
     else
-        cli_print("%s: %u of %zu keys are held\n", name, held, status->parts);
+        cli_print("%s: %u of %zu %s are held", name, held, status->parts,
+                  status->cli->lease.slots > 0 ? "slots" : "keys");
+    if (state < INSPECTION_NO_QUORUM && unknown > 0)
+        cli_print(", %u %s unknown", unknown, unknown == 1 ? "is" : "are");
+    cli_print("\n");
     free(name);
 }
 
@@ -186,16 +197,19 @@ static json_t *to_json(const struct status *status)
         return one;
     }
     json_t *object = cli_keys_json(&cli->keys), *each = json_array();
+    unsigned unknown = count_unknown(status);
     for (size_t i = 0; i < status->parts; i++)
         json_array_append_new(
             each, inspection_json(&status->part[i].inspection, status->part[i].key));
     if (cli->lease.slots > 0)
         json_object_set_new(object, "slots", json_integer(cli->lease.slots));
     else
-        json_object_set_new(object, "one_lock", json_boolean(is_one_lock(status)));
+        json_object_set_new(object, "one_lock",
+                            unknown ? json_null() : json_boolean(is_one_lock(status)));
     json_object_set_new(object, "state",
                         json_string(inspection_name(status_state_of(status))));
     json_object_set_new(object, "held", json_integer(count_held(status)));
+    json_object_set_new(object, "unknown", json_integer(unknown));
     json_object_set_new(object, "each", each);
     return object;
 }

@@ -87,13 +87,17 @@ static void write_title(const struct top *top, FILE *to)
 {
     redlock_node nodes[REDLOCK_NODES_MAX];
     size_t count = redlock_client_explain(top->cli->client, nodes, REDLOCK_NODES_MAX);
-    unsigned waited = 0;
-    for (size_t i = 0; i < top->shown.count; i++)
+    unsigned waited = 0, unknown = 0;
+    for (size_t i = 0; i < top->shown.count; i++) {
         waited += top->shown.row[i].waiting > 0;
-    fprintf(to,
-            "redlock top%s%s: %zu locks, %u of them waited for; %zu of %zu nodes reply\n\n",
-            *top->prefix ? " " : "", top->prefix, top->shown.count, waited,
-            count - cli_count_faults(nodes, count), count);
+        unknown += top->shown.row[i].state == ROW_UNKNOWN;
+    }
+    fprintf(to, "redlock top%s%s: %zu locks, %u of them waited for",
+            *top->prefix ? " " : "", top->prefix, top->shown.count, waited);
+    if (unknown > 0)
+        fprintf(to, ", %u unknown", unknown);
+    fprintf(to, "; %zu of %zu nodes reply\n\n", count - cli_count_faults(nodes, count),
+            count);
 }
 
 /* On a terminal the keys are cut, so that the holders are seen. */
@@ -209,7 +213,7 @@ static int top_exit_of(const struct top *top, int signal)
         return CLI_SIGNALLED + signal;
     if (top->code != REDLOCK_DENIED && top->code != REDLOCK_NO_QUORUM)
         cli_need_start(top->code, top->prefix);
-    return row_complain(top->cli, top->code);
+    return row_complain(top->cli, top->code, 0);
 }
 
 int cli_top(struct cli *cli, int argc, char **argv)
