@@ -365,11 +365,9 @@ void cli_say_faults(const struct cli *cli, const char *key, const char *state,
 /* A node that stores the value which most nodes store; NULL if no node stores one. */
 const redlock_node *cli_holder(const redlock_node *nodes, size_t count);
 
-/*
- * The text with control characters escaped, for a terminal. The caller frees it; never
- * NULL.
- */
+/* The text for a terminal, by visible.h. The caller frees it; never NULL. */
 char *cli_printable(const char *text);
+char *cli_printable_bytes(const char *bytes, size_t len);
 
 /*
  * Jansson leaves out what it has no memory for. So each of its allocations that fails is
@@ -381,6 +379,10 @@ bool cli_json_check(void);
 
 /* A JSON string, also if the text is not UTF-8: invalid bytes become \xNN. */
 json_t *cli_json_text(const char *text);
+json_t *cli_json_bytes(const char *bytes, size_t len);
+
+/* The object on one line, by visible.h. The caller frees it; NULL: there was no memory. */
+char *cli_json_dump(const json_t *object);
 
 /* null if the text is empty; null if the number is below 0, that is, not known. */
 json_t *cli_json_known_text(const char *text);

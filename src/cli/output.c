@@ -1,4 +1,5 @@
 #include "cli.h"
+#include "visible.h"
 #include "writer.h"
 
 #include <ctype.h>
@@ -12,36 +13,16 @@
 #define TOKEN_BASE32 "abcdefghijklmnopqrstuvwxyz234567"
 #define TOKEN_DIGITS 32
 
-/* The C0 and C1 control characters; the latter are two bytes in UTF-8. */
-static bool is_control(unsigned char at, unsigned char before)
+char *cli_printable_bytes(const char *bytes, size_t len)
 {
-    return at < 0x20 || at == 0x7f || (before == 0xc2 && at >= 0x80 && at < 0xa0);
-}
-
-static bool is_not_ascii(unsigned char at, unsigned char before)
-{
-    (void)before;
-    return at >= 0x80;
-}
-
-/* The text with \xNN for the bytes that are to be escaped. */
-static char *escape(const char *text, bool (*is_escaped)(unsigned char, unsigned char))
-{
-    char *escaped = cli_need_memory(malloc(4 * strlen(text) + 1)), *to = escaped;
-    unsigned char before = 0;
-    for (const unsigned char *at = (const unsigned char *)text; *at; before = *at++) {
-        if (is_escaped(*at, before))
-            to += sprintf(to, "\\x%02x", *at);
-        else
-            *to++ = (char)*at;
-    }
-    *to = '\0';
-    return escaped;
+    char *text = cli_need_memory(malloc(4 * len + 1));
+    visible_text(bytes, len, text);
+    return text;
 }
 
 char *cli_printable(const char *text)
 {
-    return escape(text, is_control);
+    return cli_printable_bytes(text, strlen(text));
 }
 
 /* A token that was given in the place of another word stays secret: "p***@host". */
@@ -258,15 +239,40 @@ bool cli_json_check(void)
     return false;
 }
 
-json_t *cli_json_text(const char *text)
+/* The bytes with \xNN for those that are not ASCII. */
+static json_t *escaped_json(const char *bytes, size_t len)
 {
-    json_t *string = json_string(text);
-    if (string)
-        return string;
-    char *escaped = escape(text, is_not_ascii);
-    string = json_string(escaped);
+    char *escaped = cli_need_memory(malloc(4 * len + 1)), *to = escaped;
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)bytes[i] >= 0x80)
+            to += sprintf(to, "\\x%02x", (unsigned char)bytes[i]);
+        else
+            *to++ = bytes[i];
+    json_t *string = json_stringn(escaped, (size_t)(to - escaped));
     free(escaped);
     return string;
+}
+
+json_t *cli_json_bytes(const char *bytes, size_t len)
+{
+    json_t *string = json_stringn(bytes, len);
+    return string ? string : escaped_json(bytes, len);
+}
+
+json_t *cli_json_text(const char *text)
+{
+    return cli_json_bytes(text, strlen(text));
+}
+
+char *cli_json_dump(const json_t *object)
+{
+    char *json = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    size_t len = json ? strlen(json) : 0;
+    char *visible = json ? malloc(6 * len + 1) : NULL;
+    if (visible)
+        visible_json(json, len, visible);
+    free(json);
+    return visible;
 }
 
 json_t *cli_json_known_text(const char *text)
@@ -309,7 +315,7 @@ static char *line_of(const struct cli *cli, json_t *object)
         json_pack("{s: o}", "schema", json_sprintf("redlock.%s/1", cli->command->name));
     char *text = NULL, *line = NULL;
     if (whole && object && json_object_update(whole, object) == 0)
-        text = json_dumps(whole, JSON_COMPACT);
+        text = cli_json_dump(whole);
     if (cli_json_check() && text)
         line = cli_format("%s\n", text);
     free(text);

@@ -2,6 +2,8 @@
 """redlock list: all locks on the nodes."""
 import json
 import signal
+import sys
+import unicodedata
 
 import lab
 from lab import PATIENT, case, check, equal, on, redlock
@@ -102,6 +104,23 @@ def _(quorum):
     for server in quorum.servers:
         server.call("SET", "job:" + "z" * 5000, "large")
     equal(set(listed(quorum, "--foreign")), set(names), "keys")
+
+
+@case("keys are whole, also with a NUL; what is invisible or turns the text is escaped")
+def _(quorum):
+    hidden = [chr(point) for point in range(sys.maxunicode)
+              if unicodedata.category(chr(point)) in ("Cc", "Cf", "Zl", "Zp")]
+    names = [f"k{c}z" for c in hidden] + ["a", "a\0b", "a\0c", "\u00fc"]
+    for server in quorum.servers:
+        for name in (*names, b"a\xc0\x80b"):
+            server.call("SET", name, TOKEN, "PX", 600000)
+    outcome = redlock("list", *PATIENT, "--json", env=on(quorum)).expect(0)
+    equal({json.loads(line)["key"] for line in outcome.out.split("\n")[:-1]},
+          {*names, "a\\xc0\\x80b"}, "keys")
+    shown = redlock("list", *PATIENT, env=on(quorum)).expect(0).out
+    equal(set(outcome.out + shown) & set(hidden), {"\n"}, "what is not escaped")
+    for name in ("a\\x00b ", "k\\xe2\\x80\\xaez ", "k\\xc2\\x85z ", "a\\xc0\\x80b ", "\u00fc "):
+        check(f"\n{name}" in shown, f"{name!r} in {shown!r}")
 
 
 @case("who waits is counted")

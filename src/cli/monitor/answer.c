@@ -12,7 +12,7 @@ static void free_text(const void *text, size_t len, void *arg)
 
 static int write_object(struct evbuffer *body, json_t *object, int status)
 {
-    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    char *text = cli_json_dump(object);
     bool is_whole = cli_json_check() && text;
     if (!is_whole || evbuffer_add_reference(body, text, strlen(text), free_text, text) != 0)
         free(text);

@@ -13,9 +13,9 @@ const kindOf = ({kind, slot, readers, fenced}) => (kind ?? "") + (slot ? ` ${slo
 // `now`: of the monitor, which saw the lock some time ago.
 function lockCells(lock, now) {
   const remaining = lock.remaining_ms === null ? null : lock.remaining_ms + lock.seen_ms - now;
-  return [lock.keys?.join(" and ") ?? lock.key, kindOf(lock),
+  return [visible(lock.keys?.join(" and ") ?? lock.key), kindOf(lock),
           [["held", "free"].includes(lock.state) ? "" : "warn", lock.state],
-          lock.holder ?? "–", ["", clock(lock.since_ms), "", iso(lock.since_ms)], lasting(remaining),
+          visible(lock.holder ?? "–"), ["", clock(lock.since_ms), "", iso(lock.since_ms)], lasting(remaining),
           lock.fence === null ? "" : String(lock.fence), lock.waiting ? number(lock.waiting) : ""];
 }
 
@@ -32,7 +32,7 @@ function countText({total, matched, offset, locks, scanned_ago_ms: ago, took_ms:
 function showPrefixes(prefixes) {
   const select = byId("prefix"), chosen = select.value;
   const shown = [["", "all"], ...prefixes.filter(({prefix}) => prefix && prefix !== "other")
-    .map(({prefix, locks}) => [prefix, `${prefix} (${number(locks)})`])];
+    .map(({prefix, locks}) => [prefix, `${visible(prefix)} (${number(locks)})`])];
   const texts = JSON.stringify(shown);
   if (select.dataset.texts === texts || document.activeElement === select)
     return;

@@ -31,6 +31,10 @@ function lasting(ms) {
   return `${Math.floor(s / size)} ${unit} ${Math.floor(s % size / next)} ${small}`;
 }
 
+// Texts of others: what would be invisible, or would turn what is beside it.
+const visible = (text) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) =>
+  `\\u{${c.codePointAt(0).toString(16)}}`);
+
 // The cells of a table of latencies, in ms; small ones get more digits.
 function inMs(figures) {
   const least = Math.min(...figures.map((one) => one?.p50_us ?? Infinity));

@@ -45,17 +45,61 @@ const char *row_state_name(enum row_state state)
     return names[state];
 }
 
+/* A NUL as \xc0\x80, which is not UTF-8; so that each key keeps its own form, \xc0 is
+   followed by \x81. Returns the end. */
+static char *write_key(char *to, const char *key, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        bool is_mark = (unsigned char)key[i] == 0xc0;
+        *to++ = (char)(key[i] ? key[i] : 0xc0);
+        if (is_mark || !key[i])
+            *to++ = (char)(is_mark ? 0x81 : 0x80);
+    }
+    *to = '\0';
+    return to + 1;
+}
+
+/* The key as it is on the nodes. The caller frees it. */
+static char *read_key(const char *key, size_t *ret_len)
+{
+    char *bytes = cli_need_memory(malloc(strlen(key) + 1)), *to = bytes;
+    for (; *key; key++) {
+        bool is_mark = (unsigned char)*key == 0xc0;
+        key += is_mark;
+        *to++ = (char)(!is_mark ? *key : (unsigned char)*key == 0x81 ? 0xc0 : 0);
+    }
+    *ret_len = (size_t)(to - bytes);
+    return bytes;
+}
+
+static json_t *key_json(const char *key)
+{
+    size_t len;
+    char *bytes = read_key(key, &len);
+    json_t *string = cli_json_bytes(bytes, len);
+    free(bytes);
+    return string;
+}
+
+static char *printable_key(const char *key)
+{
+    size_t len;
+    char *bytes = read_key(key, &len), *text = cli_printable_bytes(bytes, len);
+    free(bytes);
+    return text;
+}
+
 static void write_text(struct row *row, const redlock_node *node,
                        const redlock_listed *listed)
 {
     const char *token = node ? node->value : "", *holder = node ? node->holder : "";
     row->holder_at = (unsigned short)(strlen(token) + 1);
     row->key_at = (unsigned short)(row->holder_at + strlen(holder) + 1);
-    row->text = cli_need_memory(malloc(row->key_at + listed->key_len + 1));
+    row->text = cli_need_memory(malloc(row->key_at + 2 * listed->key_len + 1));
     strcpy(row->text, token);
     strcpy(row->text + row->holder_at, holder);
-    memcpy(row->text + row->key_at, listed->key, listed->key_len);
-    row->text[row->key_at + listed->key_len] = '\0';
+    char *end = write_key(row->text + row->key_at, listed->key, listed->key_len);
+    row->text = cli_need_memory(realloc(row->text, (size_t)(end - row->text)));
 }
 
 void row_take(struct row *row, const redlock_listed *listed)
@@ -147,7 +191,7 @@ static char *keys_of(const struct row *row, size_t most)
     FILE *to = cli_text_begin(&printed);
     const char *key = row_key(row);
     for (unsigned i = 0; i < row->keys; i++, key = row_next_key(key)) {
-        char *shown = cli_printable(key);
+        char *shown = printable_key(key);
         fprintf(to, "%s%s", i == 0 ? "" : ", ", shown);
         free(shown);
     }
@@ -193,22 +237,21 @@ void row_print(const struct row *row, size_t key_most, bool color, FILE *to)
 
 json_t *row_json(const struct row *row)
 {
-    json_t *object =
-        json_pack("{s:o, s:s, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:i, s:i}", "key",
-                  cli_json_text(row_key(row)), "state", row_state_name(row->state), "held",
-                  held_json(row), "holder", cli_json_known_text(row_holder(row)),
-                  "agreeing", (int)row->nodes, "nodes", (int)row->count, "remaining_ms",
-                  cli_json_known(row->remaining_ms), "fence",
-                  row->fence > 0 ? json_integer(row->fence) : json_null(), "slot",
-                  row->slot > 0 ? json_integer(row->slot) : json_null(), "readers",
-                  (int)row->readers, "waiting", (int)row->waiting);
+    json_t *object = json_pack(
+        "{s:o, s:s, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:i, s:i}", "key",
+        key_json(row_key(row)), "state", row_state_name(row->state), "held", held_json(row),
+        "holder", cli_json_known_text(row_holder(row)), "agreeing", (int)row->nodes,
+        "nodes", (int)row->count, "remaining_ms", cli_json_known(row->remaining_ms),
+        "fence", row->fence > 0 ? json_integer(row->fence) : json_null(), "slot",
+        row->slot > 0 ? json_integer(row->slot) : json_null(), "readers", (int)row->readers,
+        "waiting", (int)row->waiting);
     json_object_update_new(object, cli_json_kind(row_token(row)));
     if (row->kind != REDLOCK_KIND_SET)
         return object;
     json_t *keys = json_array();
     const char *key = row_key(row);
     for (unsigned i = 0; i < row->keys; i++, key = row_next_key(key))
-        json_array_append_new(keys, cli_json_text(key));
+        json_array_append_new(keys, key_json(key));
     json_object_set_new(object, "keys", keys);
     return object;
 }

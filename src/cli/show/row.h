@@ -17,8 +17,9 @@ enum row_state {
 };
 
 struct row {
-    char *text; /* allocated: the token, its holder and the keys in order, each with its NUL
-                 */
+    /* Allocated: the token, its holder and the keys in order, each with its NUL. A NUL in a
+       key is \xc0\x80, and \xc0 is \xc0\x81. */
+    char *text;
     unsigned short holder_at, key_at; /* in `text` */
     unsigned short keys;              /* several if it is a set */
     unsigned short slot;              /* of a semaphore, whose key is row_key(); or 0 */
