@@ -204,10 +204,12 @@ static void on_inspected(redlock_client *client, const redlock_inspection *inspe
                          void *arg)
 {
     unsigned replies = inspection->held + inspection->free;
+    unsigned possible = inspection->agreeing + world.plan.n - replies;
+    bool depends = inspection->agreeing < world.plan.q && possible >= world.plan.q;
     (void)client;
     (void)arg;
-    if ((inspection->code == REDLOCK_OK) != (replies >= world.plan.q) &&
-        inspection->code != REDLOCK_DENIED && inspection->code != REDLOCK_CANCELLED)
+    if ((inspection->code == REDLOCK_OK && replies < world.plan.q) ||
+        (inspection->code == REDLOCK_NO_QUORUM && replies >= world.plan.q && !depends))
         oracle_accuse(INVARIANT_TOLD, "an inspection: %s, by %u nodes",
                       redlock_code_name(inspection->code), replies);
     trace_mix((uint64_t)inspection->code | (uint64_t)inspection->held << 8);

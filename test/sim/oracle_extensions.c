@@ -51,6 +51,8 @@ void oracle_say_extension(const struct command *command, struct claim *claim)
     }
     if (claim->extension.iteration != command->iteration)
         begin(command, claim);
+    else if (claim->extension.asked & rl_bit(command->node)) /* two rounds in one iteration */
+        claim->extension.is_unsure = true;
     claim->extension.asked |= rl_bit(command->node);
 }
 
