@@ -86,6 +86,52 @@ Test(sync_observe, the_end_waits_for_a_running_callback)
     sync_quorum_close(&c);
 }
 
+/* Two observers of one election: the one that is told a change first ends the other. */
+struct pair {
+    redlock_sync_observer *observer[2];
+    atomic_bool is_armed, is_over[2];
+    atomic_uint told, told_after_end;
+};
+
+static void end_other(redlock_sync_observer *observer, const redlock_leader *leader,
+                      void *arg)
+{
+    struct pair *pair = arg;
+    (void)leader;
+    if (atomic_load(&pair->is_armed)) {
+        unsigned mine = pair->observer[1] == observer;
+        if (atomic_load(&pair->is_over[mine])) {
+            atomic_fetch_add(&pair->told_after_end, 1);
+        } else if (!atomic_exchange(&pair->is_over[!mine], true)) {
+            redlock_sync_observer_free(pair->observer[!mine]);
+        }
+    }
+    atomic_fetch_add(&pair->told, 1);
+}
+
+Test(sync_observe, nothing_is_told_after_the_end)
+{
+    struct sync_quorum c;
+    sync_quorum_open_fenced(&c, 3);
+    for (int i = 0; i < 20; i++) {
+        struct pair pair = {.told = 0};
+        for (int j = 0; j < 2; j++)
+            cr_assert_eq(redlock_sync_observe(c.sync, "job", 3, end_other, &pair,
+                                              &pair.observer[j]),
+                         REDLOCK_OK);
+        SYNC_QUORUM_UNTIL(pair.told >= 2);
+        atomic_store(&pair.is_armed, true);
+        redlock_hold *hold = lead(c.sync);
+        SYNC_QUORUM_UNTIL(pair.is_over[0] || pair.is_over[1]);
+        unsigned told = pair.told;
+        redlock_hold_free(hold);
+        SYNC_QUORUM_UNTIL(pair.told > told);
+        cr_assert_eq(pair.told_after_end, 0);
+        redlock_sync_observer_free(pair.observer[pair.is_over[0] ? 1 : 0]);
+    }
+    sync_quorum_close(&c);
+}
+
 struct canceller {
     redlock_sync_observer *observer;
     atomic_bool freed;

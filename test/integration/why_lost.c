@@ -108,6 +108,11 @@ Test(why_lost, an_outage_that_ends_is_told_twice)
     LOOP_UNTIL(s.base, book.failed == 1);
     servers_cont_first(&s.servers, 2);
     LOOP_UNTIL(s.base, book.recovered > 0);
+    for (unsigned i = 0; i < 2; i++) { /* a further renewal tells nothing */
+        struct reported reported = {0};
+        cr_assert_eq(redlock_extend(book.lease, 0, reported_note, &reported), REDLOCK_OK);
+        EXPECT_REPORTED(&s, &reported, REDLOCK_OK);
+    }
     cr_assert_eq(book.recovered, book.failed);
     cr_assert_eq(book.lost.times, 0);
     end(&s, &book);
