@@ -114,6 +114,31 @@ def _(quorum):
         lab.wait_for(lambda: connected(1), "the node that is back")
 
 
+def has_ended(one):
+    """Waits for that, for up to a second."""
+    one.settimeout(1)
+    try:
+        return one.recv(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+@case("a connection ends 10 s after its last byte, or 30 s after its begin")
+def _(quorum):
+    with attacked(quorum) as monitor, monitor.connect() as silent, monitor.connect() as slow:
+        left, ended = {"silent": silent, "slow": slow}, []
+        for one in left.values():
+            one.sendall(GET[:-2])
+        while left:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                slow.sendall(b"x")
+            ended += [name for name, one in left.items() if has_ended(one)]
+            left = {name: one for name, one in left.items() if name not in ended}
+        equal(ended, ["silent", "slow"], "ends")
+
+
 @case("requests byte by byte get their answer, if they come to their end")
 def _(quorum):
     with attacked(quorum) as monitor:

@@ -268,6 +268,7 @@ Test(sync_loss, noticed_by_the_owner_first)
             hold)) /* otherwise the machine was slow, and it was reported before */
         cr_assert_eq(seen.times, 0);
     cr_assert_eq(redlock_unlock(hold, 0), REDLOCK_EXPIRED);
+    cr_assert_eq(redlock_last_error()->reason, REDLOCK_REASON_DEADLINE);
     sem_post(&seen.go);
     redlock_hold_free(hold);
     worker_end(&worker);

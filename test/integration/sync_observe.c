@@ -116,9 +116,9 @@ Test(sync_observe, nothing_is_told_after_the_end)
     for (int i = 0; i < 20; i++) {
         struct pair pair = {.told = 0};
         for (int j = 0; j < 2; j++)
-            cr_assert_eq(redlock_sync_observe(c.sync, "job", 3, end_other, &pair,
-                                              &pair.observer[j]),
-                         REDLOCK_OK);
+            cr_assert_eq(
+                redlock_sync_observe(c.sync, "job", 3, end_other, &pair, &pair.observer[j]),
+                REDLOCK_OK);
         SYNC_QUORUM_UNTIL(pair.told >= 2);
         atomic_store(&pair.is_armed, true);
         redlock_hold *hold = lead(c.sync);

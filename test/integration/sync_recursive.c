@@ -154,6 +154,8 @@ static void job_lock_again(struct worker *worker)
     redlock_hold *inner = NULL;
     worker->code =
         redlock_lock(worker->sync, worker->key, strlen(worker->key), &options, &inner);
+    if (worker->code == REDLOCK_EXPIRED)
+        cr_assert_eq(redlock_last_error()->reason, REDLOCK_REASON_LATE);
 }
 
 #define ENOUGH_MS 59000

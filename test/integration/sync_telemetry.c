@@ -155,6 +155,13 @@ static void note_owner(const redlock_span *span, void *arg)
 
 #define HELD_MS 100
 
+static int64_t clock_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
 /*
  * Each owner's hold is a span of its own, also if threads hand the lock on. It ends when
  * the owner unlocks, also if the nodes send nothing.
@@ -173,6 +180,7 @@ Test(sync_telemetry, spans_of_owners)
     options.trace_arg = &book;
     sync_quorum_open(&c, 3);
     cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &options, &sync, NULL), REDLOCK_OK);
+    int64_t now_us, since_us = clock_us(); /* not later than the hold begins */
     for (unsigned i = 0; i < 3; i++) {
         lock.user = names[i];
         if (i == 0)
@@ -187,9 +195,12 @@ Test(sync_telemetry, spans_of_owners)
         if (i == 1)
             cr_assert_eq(worker_done(&worker[i], job_extend), REDLOCK_OK);
         sync_quorum_run_for(HELD_MS);
+        now_us = clock_us();
         cr_assert_eq(worker_done(&worker[i], job_unlock), REDLOCK_OK);
         SYNC_QUORUM_UNTIL(book.spans >= told[i]);
         cr_assert_geq(book.hold_us, (HELD_MS - 1) * 1000, "%u: %lld us", i, book.hold_us);
+        cr_assert_leq(book.hold_us, clock_us() - since_us, "%u: %lld us", i, book.hold_us);
+        since_us = now_us;
     }
     for (unsigned i = 0; i < 3; i++)
         worker_end(&worker[i]);

@@ -272,5 +272,6 @@ Test(sync_token, an_expired_lock_is_not_disowned)
     cr_assert_eq(redlock_lock(quorum.sync, "job", 3, &options, &mine), REDLOCK_OK);
     SYNC_QUORUM_UNTIL(redlock_hold_valid_ms(mine) == 0);
     cr_assert_eq(redlock_unlock(mine, REDLOCK_DISOWN), REDLOCK_EXPIRED);
+    cr_assert_eq(redlock_last_error()->reason, REDLOCK_REASON_DEADLINE);
     redlock_hold_free(mine);
 }
