@@ -130,6 +130,41 @@ Test(virtual_waiting, relies_on_its_subscriptions)
     cr_assert_eq(sent[0].attempts, before);
 }
 
+static void note_downgraded(redlock_lease *lease, const redlock_result *result, void *arg)
+{
+    struct user *mine = arg;
+    (void)lease;
+    mine->code = result->code;
+    mine->told++;
+}
+
+static void downgrade(void *arg)
+{
+    struct user *mine = arg;
+    cr_assert_eq(redlock_downgrade(mine->lease, note_downgraded, mine), REDLOCK_OK);
+}
+
+/* They are notified, and do not wait for their next recheck, whenever that is. */
+Test(virtual_waiting, readers_enter_at_a_downgrade)
+{
+    WAITER->options.kind = REDLOCK_KIND_SHARED;
+    begin_to_wait();
+    for (int i = 0; i < 5; i++) {
+        virtual_run_until(events_now() + 10 * VIRTUAL_S + i * RECHECK / 5);
+        cr_assert_eq(WAITER->told, 0);
+        cr_assert_eq(user_told(HOLDER, downgrade), REDLOCK_OK);
+        virtual_run_until(events_now() + RECHECK / 10);
+        cr_assert_eq(WAITER->told, 1, "it sleeps after the downgrade");
+        cr_assert_eq(WAITER->code, REDLOCK_OK);
+        process_call(&HOLDER->process, user_free_lease, HOLDER);
+        process_call(&WAITER->process, user_free_lease, WAITER);
+        virtual_run_until(events_now() + VIRTUAL_S);
+        cr_assert_eq(user_told(HOLDER, user_acquire), REDLOCK_OK);
+        WAITER->told = 0;
+        process_call(&WAITER->process, user_acquire, WAITER);
+    }
+}
+
 /* Too few nodes can notify it now: it follows its retry policy, from then on. */
 Test(virtual_waiting, learns_that_its_subscriptions_have_ended)
 {
