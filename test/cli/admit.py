@@ -241,6 +241,10 @@ def _(quorum):
     known = {"REDLOCK_NODES": ",".join(["redis://me:pw@127.0.0.1:1", *quorum.uris[1:]])}
     said = admit(quorum, "--replace", f"redis://127.0.0.1:1={quorum.uris[0]}", env=known)
     said.expect(CONFIG, err="nothing was changed")  # OLD is found without its password
+    for scheme in ("rediss", "unixs"):
+        old = f"{scheme}://127.0.0.1:1"
+        admit(quorum, "--replace", f"{old}={quorum.uris[0]}", env=known).expect(
+            CONFIG, err="not one of the nodes")
     admit(quorum, "--new", "--max-ttl", "25h").expect(CONFIG, err="--max-ttl is 25 h 0 min, and must be at most 24 h 0 min")
     equal(quorum.keys(), 0, "keys")
 

@@ -125,18 +125,25 @@ def has_ended(one):
         return True
 
 
-@case("a connection ends 10 s after its last byte, or 30 s after its begin")
-def _(quorum):
-    with attacked(quorum) as monitor, monitor.connect() as silent, monitor.connect() as slow:
-        left, ended = {"silent": silent, "slow": slow}, []
+def ends_earlier(monitor):
+    """A connection that falls silent ends while one is open that sends a byte now and then; that
+    one ends, too. False: they were seen to end at once."""
+    with monitor.connect() as silent, monitor.connect() as slow:
+        left, is_first = {"silent": silent, "slow": slow}, False
         for one in left.values():
             one.sendall(GET[:-2])
         while left:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 slow.sendall(b"x")
-            ended += [name for name, one in left.items() if has_ended(one)]
-            left = {name: one for name, one in left.items() if name not in ended}
-        equal(ended, ["silent", "slow"], "ends")
+            left = {name: one for name, one in left.items() if not has_ended(one)}
+            is_first |= list(left) == ["slow"]
+        return is_first
+
+
+@case("a connection ends 10 s after its last byte, or 30 s after its begin")
+def _(quorum):
+    with attacked(quorum) as monitor:  # a busy machine may miss it once
+        check(any(ends_earlier(monitor) for _ in range(3)), "a silent connection lasts as long")
 
 
 @case("requests byte by byte get their answer, if they come to their end")
