@@ -31,6 +31,24 @@ static void expect_refusal(struct agent *agent, enum rl_admission_mode how,
 static const enum rl_admission_mode ways[] = {RL_ADMIT_NEW, RL_ADMIT_AT_ONCE, RL_ADMIT_WAIT,
                                               RL_ADMIT_REPLACE};
 
+/* What the client read before may be outdated: every node is asked again, at once. */
+Test(admission, reads_every_marker_when_it_begins)
+{
+    struct stores stores;
+    struct agent agent;
+    unsigned node = 0;
+    stores_init_bootstrapped(&stores, 3);
+    agent_open(&agent, &stores, 3);
+    cr_assert_eq(agent_next_command(&agent), 0, "it has settled");
+    stores_forget(&stores, 1);
+    cr_assert_eq(admit(&agent, RL_ADMIT_WAIT, &node), RL_ADMISSION_OK);
+    cr_assert_eq(agent_next_command(&agent), rl_all(3));
+    for (unsigned i = 0; i < 3; i++)
+        agent_carry(&agent, i);
+    cr_assert_eq(rl_admission_progress(&agent.membership), RL_ADMISSION_RUNNING);
+    cr_assert_neq(agent_state(&agent, 1), RL_MEMBER_ACTIVE);
+}
+
 /* --- refusals --- */
 
 Test(admission, needs_every_node)
