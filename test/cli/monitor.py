@@ -107,6 +107,21 @@ def _(quorum):
         until_ok(monitor, canary(monitor)["ok"] + 1)
 
 
+@case("nodes that refuse the release only: the reason names them")
+def _(quorum):
+    with Monitor(quorum) as monitor:
+        until_ok(monitor, 1)
+        for server in quorum.servers[:3]:
+            server.call("ACL", "SETUSER", "default", "-get")
+        try:
+            found = until_nodes(monitor, lambda found: not found["healthy"], "the refusal")
+            matches(found["reason"], "^the canary failed: too few nodes confirmed the release: 3 of 5 nodes failed: "
+                    + ", ".join(quorum.uris[:3]) + r": the user lacks a right \(ACL\)", "why")
+        finally:
+            for server in quorum.servers[:3]:
+                server.call("ACL", "SETUSER", "default", "+@all")
+
+
 @case("nodes that hang: one cycle at a time, and the page goes on")
 def _(quorum):
     with Monitor(quorum, *FAST, "--timeout", "200ms") as monitor:

@@ -90,7 +90,9 @@ static void end_cycle(struct worker *worker)
 static void workers_released(redlock_lease *lease, const redlock_result *result, void *arg)
 {
     struct worker *worker = arg;
-    (void)lease;
+    struct workers *workers = worker->workers;
+    if (result->code != REDLOCK_OK)
+        workers->node_count = redlock_explain(lease, workers->nodes, REDLOCK_NODES_MAX);
     worker->cycle.release_us = cli_clock_us(CLOCK_MONOTONIC) - worker->release_began;
     worker->cycle.released = result->code;
     end_cycle(worker);

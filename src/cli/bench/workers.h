@@ -19,7 +19,8 @@ struct workers {
 
     /* A cycle may begin; if it counts, sets cycle->counted. False: the worker ends. */
     bool (*may_begin)(void *arg, struct cycle *cycle);
-    /* A cycle has ended. `nodes` has the result of its acquire for each node. */
+    /* A cycle has ended. `nodes` has the nodes' replies to its acquire, or to a release
+       that failed. */
     void (*ended)(void *arg, const struct cycle *cycle);
     void *arg;
 

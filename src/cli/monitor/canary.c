@@ -34,18 +34,22 @@ static void count(redlock_histogram *histogram, int64_t us)
     histogram->sum_us += (uint64_t)us;
 }
 
-/* The nodes are those of the acquire. */
+/* The nodes are those of the acquire, or of the release that failed. */
 static char *explain(const struct canary *canary, const struct cycle *cycle)
 {
     const struct workers *workers = &canary->workers;
     const redlock_result *result = &cycle->acquired;
-    if (cycle_is_held(cycle))
-        return cli_format("the release: %s", redlock_code_text(canary->code));
-    if (result->code != REDLOCK_NO_QUORUM && result->code != REDLOCK_DENIED)
-        return cli_format("%s", redlock_code_text(result->code));
-    char *faults = cli_too_few(result, workers->nodes, workers->node_count);
-    char *why = cli_format("%s%s", faults,
-                           cli_advice(workers->nodes, workers->node_count, result->quorum));
+    bool is_release = cycle_is_held(cycle);
+    const char *text = redlock_code_text(canary->code);
+    if (is_release && canary->code != REDLOCK_UNCONFIRMED)
+        return cli_format("the release: %s", text);
+    if (!is_release && result->code != REDLOCK_NO_QUORUM && result->code != REDLOCK_DENIED)
+        return cli_format("%s", text);
+    char *faults = is_release ? cli_faults(workers->nodes, workers->node_count)
+                              : cli_too_few(result, workers->nodes, workers->node_count);
+    char *why =
+        cli_format("%s%s%s%s", is_release ? text : "", is_release ? ": " : "", faults,
+                   cli_advice(workers->nodes, workers->node_count, result->quorum));
     free(faults);
     return why;
 }
