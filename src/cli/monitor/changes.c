@@ -58,8 +58,7 @@ static void keep_fault(struct changes_node *kept, const redlock_node *node, bool
         return;
     free(kept->text);
     kept->fault = node->fault;
-    kept->text =
-        node->fault == REDLOCK_FAULT_NONE ? NULL : cli_format("%s", node->text);
+    kept->text = node->fault == REDLOCK_FAULT_NONE ? NULL : cli_format("%s", node->text);
 }
 
 /* That a node votes is no event when the monitor begins. */
@@ -114,9 +113,8 @@ static bool has_finding(const json_t *node, const char *code)
 {
     const json_t *found;
     size_t i;
-    json_array_foreach (json_object_get(node, "findings"), i, found)
-        if (strcmp(code_of(found), code) == 0)
-            return true;
+    json_array_foreach(json_object_get(node, "findings"), i,
+                       found) if (strcmp(code_of(found), code) == 0) return true;
     return false;
 }
 
@@ -125,7 +123,7 @@ static void note_begin(struct changes *changes, const char *uri, const json_t *f
     const char *severity = json_string_value(json_object_get(finding, "severity"));
     const char *detail = json_string_value(json_object_get(finding, "detail"));
     redlock_level level =
-        strcmp(severity, cli_severity(REDLOCK_NOTE)) == 0 ? REDLOCK_LEVEL_INFO
+        strcmp(severity, cli_severity(REDLOCK_NOTE)) == 0     ? REDLOCK_LEVEL_INFO
         : strcmp(severity, cli_severity(REDLOCK_DEFECT)) == 0 ? REDLOCK_LEVEL_ERROR
                                                               : REDLOCK_LEVEL_WARNING;
     add(changes, level, uri,
@@ -138,15 +136,16 @@ void changes_note_findings(struct changes *changes, const redlock_node *nodes,
 {
     const json_t *node, *found;
     size_t i, k;
-    json_array_foreach (after, i, node) {
+    json_array_foreach(after, i, node)
+    {
         const json_t *old = json_array_get(before, i);
-        json_array_foreach (json_object_get(node, "findings"), k, found)
-            if (!has_finding(old, code_of(found)))
-                note_begin(changes, nodes[i].uri, found);
-        json_array_foreach (json_object_get(old, "findings"), k, found)
-            if (!has_finding(node, code_of(found)))
-                add(changes, REDLOCK_LEVEL_INFO, nodes[i].uri,
-                    cli_format("no longer %s", code_of(found)));
+        json_array_foreach(json_object_get(node, "findings"), k,
+                           found) if (!has_finding(old, code_of(found)))
+            note_begin(changes, nodes[i].uri, found);
+        json_array_foreach(json_object_get(old, "findings"), k,
+                           found) if (!has_finding(node, code_of(found)))
+            add(changes, REDLOCK_LEVEL_INFO, nodes[i].uri,
+                cli_format("no longer %s", code_of(found)));
     }
 }
 

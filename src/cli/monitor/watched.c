@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-#define WANTED_US INT64_C(5000000) /* after the last answer that had it */
+#define WANTED_US INT64_C(5000000) /* it is looked at after an answer that had it */
+#define KEPT_US   INT64_C(1000000) /* ... and keeps its place: a page asks more often */
 
 static void drop(struct watched_lock *lock)
 {
@@ -24,7 +25,7 @@ static char *key_of(const struct row *row)
                          : cli_format("%s", row_key(row));
 }
 
-/* The lock with this key, or a place for it. NULL: all are looked at. */
+/* The lock with this key, or the place that was wanted least lately. NULL: none is free. */
 static struct watched_lock *find(struct watched *watched, const char *key, int64_t now)
 {
     struct watched_lock *place = NULL;
@@ -32,10 +33,10 @@ static struct watched_lock *find(struct watched *watched, const char *key, int64
         struct watched_lock *lock = &watched->lock[i];
         if (lock->key && strcmp(lock->key, key) == 0)
             return lock;
-        if (!lock->asked && (!lock->key || now - lock->wanted_us > WANTED_US))
+        if (!lock->asked && (!place || lock->wanted_us < place->wanted_us))
             place = lock;
     }
-    return place;
+    return place && now - place->wanted_us > KEPT_US ? place : NULL;
 }
 
 /* Nobody holds it any more, or it cannot be known: what the scan told of it stays. */
@@ -77,23 +78,6 @@ static struct row merge(const struct row *row, const struct row *fresh)
     return merged;
 }
 
-struct row watched_want(struct watched *watched, const struct row *row)
-{
-    int64_t now = cli_clock_us(CLOCK_BOOTTIME);
-    char *key = key_of(row);
-    struct watched_lock *lock = find(watched, key, now);
-    if (lock && (!lock->key || strcmp(lock->key, key) != 0)) {
-        drop(lock);
-        lock->key = key;
-        key = NULL;
-    }
-    free(key);
-    if (!lock)
-        return *row;
-    lock->wanted_us = now;
-    return lock->has_fresh ? merge(row, &lock->fresh) : *row;
-}
-
 static void inspected(redlock_client *client, const redlock_inspection *found, void *arg)
 {
     struct watched_lock *lock = arg;
@@ -114,14 +98,38 @@ static void inspected(redlock_client *client, const redlock_inspection *found, v
     lock->has_fresh = true;
 }
 
+static void inspect(struct watched_lock *lock, const struct watched *watched)
+{
+    if (!lock->asked)
+        lock->asked = redlock_inspect(watched->cli->client, lock->key, strlen(lock->key),
+                                      inspected, lock) == REDLOCK_OK;
+}
+
+struct row watched_want(struct watched *watched, const struct row *row)
+{
+    int64_t now = cli_clock_us(CLOCK_BOOTTIME);
+    char *key = key_of(row);
+    struct watched_lock *lock = find(watched, key, now);
+    if (lock && (!lock->key || strcmp(lock->key, key) != 0)) {
+        drop(lock);
+        lock->key = key;
+        key = NULL;
+    }
+    free(key);
+    if (!lock)
+        return *row;
+    lock->wanted_us = now;
+    if (!lock->has_fresh)
+        inspect(lock, watched);
+    return lock->has_fresh ? merge(row, &lock->fresh) : *row;
+}
+
 void watched_inspect(struct watched *watched)
 {
     int64_t now = cli_clock_us(CLOCK_BOOTTIME);
     for (size_t i = 0; i < WATCHED_MAX; i++) {
         struct watched_lock *lock = &watched->lock[i];
-        if (lock->key && !lock->asked && now - lock->wanted_us <= WANTED_US)
-            lock->asked = redlock_inspect(watched->cli->client, lock->key,
-                                          strlen(lock->key), inspected,
-                                          lock) == REDLOCK_OK;
+        if (lock->key && now - lock->wanted_us <= WANTED_US)
+            inspect(lock, watched);
     }
 }

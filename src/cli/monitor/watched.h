@@ -12,7 +12,6 @@ struct watched_lock {
     bool asked;     /* an inspection will call back */
     bool has_fresh; /* the next one is known */
     struct row fresh;
-    struct watched *watched;
 };
 
 /* Zeroed, it watches nothing. */
@@ -25,8 +24,8 @@ struct watched {
 void watched_free(struct watched *watched);
 
 /*
- * Somebody looks at this row of a scan, and will do so for some seconds. Returns it as it
- * was found last; its texts are those of `row` or of an inspection, until the next one.
+ * Somebody looks at this row of a scan: a new one is inspected at once. Returns the row as
+ * it was found last; its texts are those of `row` or of an inspection, until the next one.
  */
 struct row watched_want(struct watched *watched, const struct row *row);
 

@@ -49,7 +49,8 @@ async function takeLocks() {
     return;
   if (data.failed)
     return setText(byId("locks-count"), `The locks cannot be read: ${data.failed.message}`);
-  live.awaitsLocks = data.scanning && data.total === 0;
+  live.awaitsLocks = data.scanning && data.total === 0 ||
+    data.locks.some(({seen_ms: seen}) => data.at_ms - seen > OLD_LOCKS_MS);
   const cells = data.locks.map((lock) => ({cells: lockCells(lock, data.at_ms)}));
   fill(byId("locks-table"), LOCK_HEADS, cells, sort);
   setText(byId("locks-count"), countText(data));

@@ -3,7 +3,8 @@
 const given = JSON.parse(document.getElementById("data").textContent);
 const LATENCY_MS = 5000, LOCKS_MS = 800, WHATIF_MS = 10000; // between two requests
 const ADDRESS_MS = 10000; // for so long a page that grows stays at the section of its address
-const FIRST_LOCKS_MS = 250; // while the first scan has found nothing yet
+const FIRST_LOCKS_MS = 250; // while the first scan has found nothing yet, or some are older
+const OLD_LOCKS_MS = 1500;  // than this: those that are shown first
 const ANSWER_MS = 4000; // the monitor does not answer if it takes longer
 const RANGES = [[60, "minute"], [600, "10 minutes"], [3600, "hour"], [6 * 3600, "6 hours"],
                 [24 * 3600, "24 hours"]];
