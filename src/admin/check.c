@@ -44,12 +44,12 @@ static const char *find_twin(const redlock_client *client, unsigned node)
     return NULL;
 }
 
-static void note_certificates(const struct rl_tls_peer *peer, struct rl_probe *probe,
-                              redlock_node_health *node)
+static void note_certificates(const struct rl_connection *connection,
+                              struct rl_probe *probe, redlock_node_health *node)
 {
-    probe->client_certificate = rl_tls_seconds_until(peer->client_end) * RL_SECOND;
-    if (peer->server_end)
-        node->certificate_us = rl_tls_seconds_until(peer->server_end) * RL_SECOND;
+    rl_time left;
+    rl_connection_certificates(connection, &left, &probe->client_certificate);
+    node->certificate_us = left < 0 ? REDLOCK_UNKNOWN : left;
 }
 
 /* Adds what is known from the nodes' links and URIs. */
@@ -59,7 +59,7 @@ static void note_links(struct check *check)
     for (unsigned i = 0; i < client->nodes.n; i++) {
         struct rl_probe *probe = &check->probe[i];
         probe->db = client->nodes.node[i].uri.db > 0;
-        note_certificates(&client->nodes.node[i].connection.peer, probe, &check->health[i]);
+        note_certificates(&client->nodes.node[i].connection, probe, &check->health[i]);
         probe->text = rl_node_text(&client->nodes.node[i], probe->fault);
         if (probe->fault == RL_FAULT_DUPLICATE)
             probe->twin = find_twin(client, i);

@@ -315,8 +315,8 @@ static const struct rl_rule rules[] = {
      "the node restarted and may have lost locks: it votes again once the longest TTL has "
      "passed"},
     {"tls_ca", REDLOCK_DEFECT, RL_ANY_USE, FAULT(TLS_CA), show_fault,
-     "TLS: the node's certificate is signed by an unknown CA: name the CA that signed it "
-     "with --cacert"},
+     "TLS: the node's certificate is signed by an unknown CA: configure the CA that signed "
+     "it"},
     {"tls_name", REDLOCK_DEFECT, RL_ANY_USE, FAULT(TLS_NAME), show_fault,
      "TLS: the node's certificate is for another name or address: use a name that it has, "
      "or "
@@ -329,9 +329,7 @@ static const struct rl_rule rules[] = {
     {"tls_certificate", REDLOCK_DEFECT, RL_ANY_USE, FAULT(TLS_CERTIFICATE), show_fault,
      "TLS: the node's certificate is not acceptable: replace it on the node"},
     {"tls_client", REDLOCK_DEFECT, RL_ANY_USE, FAULT(TLS_CLIENT), show_fault,
-     "TLS: the node requires a client certificate that it accepts: name one with --cert "
-     "and "
-     "--key"},
+     "TLS: the node requires a client certificate that it accepts: configure one"},
     {"tls_plaintext", REDLOCK_DEFECT, RL_ANY_USE, FAULT(TLS_PLAINTEXT), show_fault,
      "TLS: the node's port speaks plain text: use redis://, or the node's tls-port"},
     {"tls_version", REDLOCK_DEFECT, RL_ANY_USE, FAULT(TLS_VERSION), show_fault,
@@ -344,7 +342,7 @@ static const struct rl_rule rules[] = {
     {"fails", REDLOCK_DEFECT, RL_ANY_USE, ~NAMED, show_name,
      "the node does not reply as a master does: check the server"},
     {"no_right", REDLOCK_DEFECT, RL_ANY_USE, 0, lacks_right,
-     "the user lacks a right: grant what redlock check --acl prints"},
+     "the user lacks a right: grant the least rights"},
     {"no_command", REDLOCK_DEFECT, RL_ANY_USE, 0, lacks_command,
      "the node lacks a command, or the command differs from that of Redis: do not rename "
      "commands, and do not use a proxy"},
@@ -373,16 +371,15 @@ static const struct rl_rule rules[] = {
      "the node's time of day differs from that of most nodes: let NTP set the clock before "
      "Redis starts, and restart a node whose clock stands still"},
     {"no_time", REDLOCK_WARNING, RL_ANY_USE, 0, lacks_time,
-     "the node's clock cannot be compared: grant what redlock check --acl prints"},
+     "the node's clock cannot be compared: grant the user the right to TIME"},
     {"no_sets", REDLOCK_WARNING, RL_ANY_USE, 0, refuses_sets,
-     "the node refuses locks of several keys: grant what redlock check --acl prints"},
+     "the node refuses locks of several keys: grant the least rights"},
     {"no_calls", REDLOCK_WARNING, RL_ANY_USE, 0, cannot_notify,
-     "the node cannot notify waiters, so they poll for the lock: grant what redlock check "
-     "--acl prints"},
+     "the node cannot notify waiters, so they poll for the lock: grant the least rights"},
     {"certificate_ends", REDLOCK_WARNING, RL_ANY_USE, 0, has_old_certificate,
      "TLS: the node's certificate ends soon: renew it on the node"},
     {"client_certificate_ends", REDLOCK_WARNING, RL_ANY_USE, 0, client_has_old_certificate,
-     "TLS: the certificate of this client (--cert) ends soon: renew it"},
+     "TLS: the certificate of this client ends soon: renew it"},
     {"other_version", REDLOCK_WARNING, RL_ANY_USE, 0, has_other_version,
      "the node has a different version than most nodes: run the same version on all nodes, "
      "unless an upgrade is in progress"},

@@ -51,7 +51,7 @@ struct rl_probe {
     struct rl_acl_right right[RL_ACL_RIGHTS_MAX];
     size_t rights;
     enum rl_tristate appendonly, unsynced_rewrite, debug;
-    rl_time client_certificate; /* until it ends; 0: there is none */
+    rl_time client_certificate; /* until it ends; not above 0: none */
     struct rl_member_probe member;
     /* The node's time of day, or 0 if unknown. It was read between `asked` and `answered`.
      */

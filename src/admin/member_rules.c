@@ -86,7 +86,7 @@ static void add_return(const struct rl_health_context *all, unsigned node, const
         rl_detail_add(detail, "%sredlock monitor or a client of fenced locks%s readmits it",
                       when, may_vote ? knew : any);
     else
-        rl_detail_add(detail, "only redlock admit --wait readmits it,");
+        rl_detail_add(detail, "an operator has to readmit it,");
     add_longest(all, node, detail);
 }
 
@@ -99,13 +99,13 @@ static bool show_unmarked(const struct rl_health_context *all, unsigned node, ch
     }
     if (marked == 0)
         rl_detail_add(detail,
-                      "no node that replied has one: redlock admit --new admits all, "
-                      "unless a client still knows them by the promise sole");
+                      "no node that replied has one: an operator has to admit all, unless "
+                      "a client still knows them by the promise sole");
     else if (promised & REDLOCK_PROMISE_DURABLE && !may_have_majority(all) &&
              !(promised & REDLOCK_PROMISE_SOLE))
-        rl_detail_add(detail,
-                      "redlock admit --wait --forget URI readmits it: what it had never "
-                      "comes back");
+        rl_detail_add(
+            detail,
+            "an operator has to readmit it, and to say that what it had never comes back");
     else
         add_return(all, node, " that knew it", " that knew it", detail);
     return true;
@@ -241,7 +241,7 @@ const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
      "all other clients"},
     {"replaced", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(REPLACED), show_generations,
      "this node's member index was assigned again: configure the server that replaced it, "
-     "or if none did, delete its key !marker and use redlock admit --wait"},
+     "or if none did, delete its key !marker and readmit it"},
     {"other_process", REDLOCK_WARNING, RL_FENCED_USE, RL_STATE_BIT(OTHER_PROCESS),
      show_loss,
      "the node's marker was made for another process, so the node has no vote on fenced "
@@ -267,8 +267,7 @@ const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
      "make sure that all clients can reach it"},
     {"not_durable", REDLOCK_DEFECT, RL_ANY_USE, 0, is_not_durable,
      "the node's settings contradict the promise durable, so a lock may get two holders: "
-     "correct them, or take the promise back by redlock admit --wait --promise"},
+     "correct them, or take the promise back"},
     {"promises_differ", REDLOCK_DEFECT, RL_ANY_USE, 0, promises_differ,
-     "the nodes' markers have different promises: set them again by redlock admit --wait "
-     "--promise"},
+     "the nodes' markers have different promises: set them again"},
 };

@@ -458,6 +458,9 @@ struct cli_promise {
 };
 extern const struct cli_promise cli_promises[];
 
+/* A finding and what to do about it, with the command's options. The caller frees it. */
+char *cli_finding_text(const redlock_finding *found);
+
 /* What a check found of a node: an object. */
 json_t *cli_health_json(const redlock_node_health *node);
 

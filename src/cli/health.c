@@ -1,6 +1,9 @@
 /* What a check found of a node, for programs. */
 #include "cli.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 const char *cli_severity(redlock_severity severity)
 {
     static const char *const names[] = {
@@ -11,15 +14,47 @@ const char *cli_severity(redlock_severity severity)
     return names[severity];
 }
 
+/* What to call, which the library cannot say; ends the sentence of the finding. */
+static const struct {
+    const char *code, *call;
+} calls[] = {
+    {"no_right", ", which redlock check --acl prints"},
+    {"no_time", ", see redlock check --acl"},
+    {"no_sets", ", which redlock check --acl prints"},
+    {"no_calls", ", which redlock check --acl prints"},
+    {"tls_ca", " (--cacert)"},
+    {"tls_client", " (--cert, --key)"},
+    {"client_certificate_ends", " (--cert)"},
+    {"unmarked",
+     "; an operator admits all by redlock admit --new, and readmits it by redlock admit "
+     "--wait, with --forget if its memory is lost for ever"},
+    {"other_process", "; an operator readmits it by redlock admit --wait"},
+    {"quarantined", "; an operator does so by redlock admit --wait"},
+    {"replaced", " by redlock admit --wait"},
+    {"not_durable", " by redlock admit --wait --promise"},
+    {"promises_differ", " by redlock admit --wait --promise"},
+};
+
+char *cli_finding_text(const redlock_finding *found)
+{
+    const char *call = "";
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+        if (strcmp(found->code, calls[i].code) == 0)
+            call = calls[i].call;
+    return cli_format("%s%s", found->text, call);
+}
+
 static json_t *findings_json(const redlock_node_health *node)
 {
     json_t *array = json_array();
     for (size_t i = 0; i < node->count; i++) {
         const redlock_finding *found = node->findings[i];
+        char *text = cli_finding_text(found);
         json_array_append_new(array, json_pack("{s:s, s:s, s:s, s:o}", "severity",
                                                cli_severity(found->severity), "code",
-                                               found->code, "text", found->text, "detail",
+                                               found->code, "text", text, "detail",
                                                cli_json_known_text(found->detail)));
+        free(text);
     }
     return array;
 }

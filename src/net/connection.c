@@ -333,6 +333,18 @@ void rl_connection_clear(struct rl_connection *connection, bool forked)
     connection->secret = NULL;
 }
 
+static rl_time until(int64_t end)
+{
+    return end ? rl_tls_seconds_until(end) * RL_SECOND : -1;
+}
+
+void rl_connection_certificates(const struct rl_connection *connection, rl_time *ret_node,
+                                rl_time *ret_client)
+{
+    *ret_node = until(connection->peer.server_end);
+    *ret_client = until(connection->peer.client_end);
+}
+
 /* --- sending --- */
 
 /*

@@ -100,6 +100,10 @@ void rl_connection_stop_reading(struct rl_connection *connection);
  */
 void rl_connection_clear(struct rl_connection *connection, bool forked);
 
+/* Until the certificate of the node, and that of this client, ends; -1: there is none. */
+void rl_connection_certificates(const struct rl_connection *connection, rl_time *ret_node,
+                                rl_time *ret_client);
+
 /*
  * Reports `connected` or `failed` to the owner, possibly before it returns. Tries the
  * addresses of a name one after the other, as long as they cannot be connected to. One that

@@ -510,7 +510,7 @@ def _():
             change(server, 5, "-")
         lost = [[], ["other_process"], ["other_process"]]
         lost[0] = ["promises_differ"]
-        expect(quorum, WARNINGS, lost, "; only redlock admit --wait readmits it, in 13.1 s at most")
+        expect(quorum, WARNINGS, lost, "; an operator has to readmit it, in 13.1 s at most")
         for server, text in zip(quorum.servers, whole):
             server.call("SET", "!marker", text)
             change(server, 5, "s")

@@ -437,7 +437,7 @@ static void expect_detail(unsigned node, const char *code, const char *detail)
 Test(health_rules, what_brings_back_a_lost_majority)
 {
     const char *by_operator =
-        "its run_id changed; only redlock admit --wait readmits it, in 13.1 s at most";
+        "its run_id changed; an operator has to readmit it, in 13.1 s at most";
     begin_marked();
     for (unsigned i = 0; i < 3; i++)
         probe[i].member.state = RL_MEMBER_OTHER_PROCESS;
@@ -459,12 +459,11 @@ Test(health_rules, what_brings_back_a_lost_majority)
     nodes[0].promises = 0;
     expect_detail(0, "unmarked", "once all nodes reply, " CLIENT " that knew it" LONGEST);
     promise(0);
-    expect_detail(0, "unmarked",
-                  "only redlock admit --wait readmits it, in 13.1 s at most");
+    expect_detail(0, "unmarked", "an operator has to readmit it, in 13.1 s at most");
     nodes[1].promises = REDLOCK_PROMISE_DURABLE;
-    expect_detail(0, "unmarked",
-                  "redlock admit --wait --forget URI readmits it: what it had never comes "
-                  "back");
+    expect_detail(
+        0, "unmarked",
+        "an operator has to readmit it, and to say that what it had never comes back");
 }
 
 Test(health_rules, settings_that_contradict_durable)

@@ -126,9 +126,11 @@ static const redlock_finding *find(const redlock_node_health *node, const char *
 static void print_finding(const struct cli *cli, const redlock_health_report *report,
                           size_t first, const redlock_finding *finding)
 {
+    char *text = cli_finding_text(finding);
     cli_print("%s%s%s %s: %s\n", cli->color ? colors[finding->severity] : "",
               cli_severity(finding->severity), cli->color ? CLI_PLAIN : "", finding->code,
-              finding->text);
+              text);
+    free(text);
     for (size_t i = first; i < report->count; i++) {
         const redlock_finding *found = find(report->nodes[i], finding->code);
         if (!found)
