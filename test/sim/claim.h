@@ -68,20 +68,21 @@ struct claim {
     struct user *user;          /* who wants it, or holds it; NULL: nobody any more */
     redlock_lease_options options;
     unsigned fences;
-    int64_t made;        /* true time */
-    int64_t ttl_ms;      /* the longest that was asked for */
-    int64_t kept_until;  /* it was disowned, and excludes others until then; true time */
-    int64_t clean_until; /* its process takes the key away where it can, but not later */
-    unsigned failures;   /* allocations of its process, before it was first asked for */
-    bool is_cleaned;     /* it is to: the user wants it no more */
-    bool is_handed;      /* it was disowned and adopted: a late SET may come */
-    bool is_over;        /* nothing may ask for it any more ... */
-    uint64_t over_since; /* ... after this iteration of its process */
-    int64_t boot, raw;   /* its process' clocks when it was first asked for, or adopted */
-    int64_t lost_due;    /* LOST must be reported before; true time; CLOCK_NEVER */
-    bool is_lost;        /* the user was told ... */
-    uint64_t lost_in;    /* ... in this iteration of its process */
-    bool has_deadline;   /* the user has had one; not before a bare token is extended */
+    int64_t made;         /* true time */
+    int64_t ttl_ms;       /* the longest that was asked for ... */
+    int64_t least_ttl_ms; /* ... and the shortest */
+    int64_t kept_until;   /* it was disowned, and excludes others until then; true time */
+    int64_t clean_until;  /* its process takes the key away where it can, but not later */
+    unsigned failures;    /* allocations of its process, before it was first asked for */
+    bool is_cleaned;      /* it is to: the user wants it no more */
+    bool is_handed;       /* it was disowned and adopted: a late SET may come */
+    bool is_over;         /* nothing may ask for it any more ... */
+    uint64_t over_since;  /* ... after this iteration of its process */
+    int64_t boot, raw;    /* its process' clocks when it was first asked for, or adopted */
+    int64_t lost_due;     /* LOST must be reported before; true time; CLOCK_NEVER */
+    bool is_lost;         /* the user was told ... */
+    uint64_t lost_in;     /* ... in this iteration of its process */
+    bool has_deadline;    /* the user has had one; not before a bare token is extended */
 
     /* By nodes of its client's list: */
     rl_node_set asked, granted, told, answered, released;

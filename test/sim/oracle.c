@@ -104,6 +104,7 @@ static void judge_loss(const struct user *user, const redlock_result *result)
         oracle_accuse(INVARIANT_LOST,
                       "%.8s of client %u may still have a majority: only %s are gone",
                       claim->token, user->client->index + 1, trace_set(claim->missing));
+    oracle_judge_end(user, result->code);
     claim->is_lost = true;
     claim->lost_in = user->client->process.iterations;
 }
@@ -279,6 +280,13 @@ static void judge_known(const struct user *user)
                       user->client->index + 1, trace_set(claim->surely_missing));
 }
 
+/* Also of what was adopted, and not extended since. */
+static void judge_hold(const struct user *user)
+{
+    if (user->is_held && user->is_known && user->claim && user->claim->user == user)
+        oracle_judge_hold(user);
+}
+
 /* If the wait had ended before this iteration, the last attempt begins in it at last. */
 static void note_wait(struct user *user)
 {
@@ -302,6 +310,7 @@ void oracle_iterated(struct client *client)
         note_wait(&client->user[i]);
         judge_decided(&client->user[i]);
         judge_known(&client->user[i]);
+        judge_hold(&client->user[i]);
         if (client->user[i].is_lost && client->user[i].is_extending)
             oracle_accuse(INVARIANT_CALLBACK, "client %u, user %u: its extension goes on",
                           client->index + 1, i + 1);

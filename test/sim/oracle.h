@@ -18,7 +18,7 @@
     X(STOLEN, "a node on which a valid lease rests has stored another's token")            \
     X(QUORUM, "a lease is held or extended by fewer grants than q")                        \
     X(OUTLIVES, "a lease is held for longer than its keys will be there")                  \
-    X(DECIDED, "enough nodes have granted, and the lease is not held")                     \
+    X(DECIDED, "enough nodes have granted, and the lease is not held, or not extended")    \
     X(SETTLED, "a fenced lease is held, but fewer than q servers store its fence")         \
     X(SEATED, "two servers of one member index have votes, or one again after another")    \
     X(RISING, "a fencing token is not above all earlier ones")                             \

@@ -386,11 +386,16 @@ static int64_t age(const struct claim *claim)
     return client_elapsed_since(&world.client[claim->client], claim->boot, claim->raw);
 }
 
-/* The validity by the slowest clock. */
+/* The validity by the slowest clock, of a key with this TTL. */
+static int64_t validity_by(int64_t ttl_ms)
+{
+    int64_t ttl = ttl_ms * VIRTUAL_MS;
+    return ttl - ttl / 1000000 * world.plan.drift_ppm - 2 * VIRTUAL_MS;
+}
+
 static int64_t validity_of(const struct claim *claim)
 {
-    int64_t ttl = claim->options.ttl_ms * VIRTUAL_MS;
-    return ttl - ttl / 1000000 * world.plan.drift_ppm - 2 * VIRTUAL_MS;
+    return validity_by(claim->options.ttl_ms);
 }
 
 /* An eighth: what a clock that was not read for long may be ahead of its age. */
@@ -400,12 +405,38 @@ bool oracle_is_expired(const struct claim *claim)
     return age(claim) / 8 * 9 >= validity_of(claim) - least;
 }
 
+void oracle_judge_hold(const struct user *user)
+{
+    const struct claim *claim = user->claim;
+    int64_t hold = claim->options.max_hold_ms,
+            valid_ms = hold > 0 ? user_valid_ms(user) : 0;
+    int64_t until = valid_ms * VIRTUAL_MS + age(claim) - ROUNDING;
+    if (valid_ms > 0 && until > hold * VIRTUAL_MS)
+        oracle_accuse(INVARIANT_HOLD,
+                      "%.8s of client %u: %lld ms after %lld us, of %lld ms", claim->token,
+                      claim->client + 1, (long long)valid_ms,
+                      (long long)(age(claim) / VIRTUAL_US), (long long)hold);
+}
+
+/* Without an extension to less the longest hold ends first, if it is shorter than any TTL.
+ */
+void oracle_judge_end(const struct user *user, redlock_code code)
+{
+    const struct claim *claim = user->claim;
+    int64_t hold = claim->options.max_hold_ms * VIRTUAL_MS;
+    bool ends_first = hold > 0 && !claim->is_handed &&
+                      hold < validity_by(claim->least_ttl_ms) - VIRTUAL_MS;
+    if ((code == REDLOCK_MAX_HOLD && hold == 0) || (code == REDLOCK_EXPIRED && ends_first))
+        oracle_accuse(INVARIANT_LOST, "%.8s of client %u: %s, of a hold of %lld ms",
+                      claim->token, claim->client + 1, redlock_code_name(code),
+                      (long long)claim->options.max_hold_ms);
+}
+
 static void judge_time(const struct user *user, const struct claim *claim,
                        const redlock_result *result, bool held)
 {
     const struct process *process = &user->client->process;
     bool excused = process_was_interrupted(process);
-    int64_t hold = claim->options.max_hold_ms;
     if (held && !excused && age(claim) >= validity_of(claim))
         oracle_accuse(INVARIANT_DEADLINE, "%.8s of client %u", claim->token,
                       claim->client + 1);
@@ -415,12 +446,7 @@ static void judge_time(const struct user *user, const struct claim *claim,
     if (held && !excused && result->valid_ms < claim->options.min_validity_ms)
         oracle_accuse(INVARIANT_DEADLINE, "too little is left to client %u",
                       claim->client + 1);
-    int64_t until = user_valid_ms(user) * VIRTUAL_MS + age(claim) - ROUNDING;
-    if (hold > 0 && user_valid_ms(user) > 0 && until > hold * VIRTUAL_MS)
-        oracle_accuse(INVARIANT_HOLD,
-                      "%.8s of client %u: %lld ms after %lld us, of %lld ms", claim->token,
-                      claim->client + 1, (long long)user_valid_ms(user),
-                      (long long)(age(claim) / VIRTUAL_US), (long long)hold);
+    oracle_judge_hold(user);
 }
 
 void oracle_judge_success(struct user *user, const redlock_result *result, bool held)

@@ -60,7 +60,7 @@ void oracle_ran_marker(void)
 {
     for (unsigned s = 0; s < SERVERS_MAX; s++) {
         const struct rl_marker *marker = server_marker(&world.server[s]);
-        if (marker && !marker->active)
+        if (marker)
             note_registration(marker);
     }
 }
@@ -298,10 +298,42 @@ static void judge_clock(const struct client *client, unsigned i)
                       client->index + 1, i + 1);
 }
 
+/* A quarantine is counted from a moment at which enough nodes had the incarnation: a node
+   that forgot it since is no witness. */
+static void judge_witnesses(const struct client *client)
+{
+    redlock_node nodes[NODES_MAX];
+    rl_node_set barred = 0;
+    for (unsigned i = 0; i < world.plan.n; i++)
+        barred |= client->node[i].greeted_at > 0 && client->node[i].seal.generation > 0 &&
+                          !client->node[i].seal.is_active
+                      ? rl_bit(i)
+                      : 0;
+    if (!barred || client->admission == REDLOCK_ADMIT_AT_ONCE)
+        return;
+    (void)redlock_client_members(client->handle, nodes, NODES_MAX);
+    for (; barred; barred &= barred - 1) {
+        unsigned i = rl_first(barred);
+        const struct server *server = &world.server[client->node[i].server];
+        if (oracle_seal(server).id != client->node[i].seal.id)
+            continue; /* it has a later one, which others may know */
+        const struct registration *registration = registration_of(client->node[i].seal.id);
+        bool all = is_operator(client) || world.plan.promises & RL_PROMISE_SOLE;
+        if (nodes[i].remaining_us != REDLOCK_UNKNOWN &&
+            registration->known_at == CLOCK_NEVER &&
+            (!all || registration->attested_at == CLOCK_NEVER))
+            oracle_accuse(INVARIANT_MARKER,
+                          "client %u counts the quarantine of node %u, which too few know",
+                          client->index + 1, i + 1);
+    }
+}
+
 /* Each node that the client knows is read again in time, whatever became of the last
    command. */
 void oracle_members_iterated(const struct client *client)
 {
+    if (client->handle && world.plan.fenced)
+        judge_witnesses(client);
     bool fails = world.plan.weight[FAULT_ROOM] + world.plan.weight[FAULT_MEMORY] +
                      world.plan.weight[FAULT_RANDOM] >
                  0;

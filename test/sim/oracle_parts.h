@@ -177,6 +177,12 @@ void oracle_judge_success(struct user *user, const redlock_result *result, bool 
 /* A node has granted what is held already. */
 void oracle_judge_late_grant(struct claim *claim, unsigned node);
 
+/* The lease lasts no longer than its longest hold, at any time. */
+void oracle_judge_hold(const struct user *user);
+
+/* The user is told whether its TTL or its longest hold has ended. */
+void oracle_judge_end(const struct user *user, redlock_code code);
+
 /* A server stored a token anew. */
 void oracle_judge_storing(const struct command *command);
 

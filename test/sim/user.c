@@ -290,10 +290,15 @@ static void adopt(struct user *user)
         user->end_at = events_now() + user->options.ttl_ms * VIRTUAL_MS;
     }
     user_plan(user);
-    /* The replies to its extension are read when they mean nothing any more. */
-    if (world.plan.weight[FAULT_PAUSE] > 0 && draw_once_in(8))
-        process_stop(&client->process,
-                     events_now() + 2 * user->options.ttl_ms * VIRTUAL_MS);
+    /* The replies to its extension are read when they mean nothing any more, or when only
+       the margin is left. */
+    const redlock_lease_options *options = &user->options;
+    int64_t late_ms = options->margin_ms > 0 ? options->ttl_ms - options->margin_ms / 2
+                                             : 2 * options->ttl_ms;
+    if (world.plan.weight[FAULT_PAUSE] > 0 && draw_once_in(8)) {
+        extend(user);
+        process_stop(&client->process, events_now() + late_ms * VIRTUAL_MS);
+    }
 }
 
 static void begin(struct user *user)
