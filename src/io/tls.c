@@ -1,4 +1,5 @@
 #include "file_stamp.h"
+#include "system.h"
 #include "tls_parts.h"
 
 #include <errno.h>
@@ -7,7 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FILES 4
+#define FILES       4
+#define RENEW_EVERY INT64_C(60000000000) /* ns */
 
 struct rl_tls {
     struct rl_tls_options options;
@@ -15,7 +17,8 @@ struct rl_tls {
     SSL_CTX *context;    /* NULL: a file is bad */
     enum rl_fault fault; /* ... and which; MEMORY: none is */
     char reason[256];    /* its name, and why */
-    unsigned generation;
+    int64_t made_ns;     /* by CLOCK_BOOTTIME */
+    unsigned generation; /* how often it was made again */
 };
 
 /* --- the files --- */
@@ -121,6 +124,7 @@ static bool set_up(SSL_CTX *context, bool insecure)
 static void make_context(struct rl_tls *tls)
 {
     ERR_clear_error();
+    tls->made_ns = rl_system_clock_ns(CLOCK_BOOTTIME);
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
     tls->fault = RL_FAULT_MEMORY;
     if (context && set_up(context, tls->options.insecure))
@@ -131,10 +135,17 @@ static void make_context(struct rl_tls *tls)
         SSL_CTX_free(context);
 }
 
-/* Reads the files again if one was changed. NULL: one of them is bad. */
+/* Authorities of a folder or of the system may change unnoticed: a file in place. */
+static bool is_outdated(const struct rl_tls *tls)
+{
+    bool has_folder = !tls->options.ca_file || tls->options.ca_dir;
+    return has_folder && rl_system_clock_ns(CLOCK_BOOTTIME) - tls->made_ns >= RENEW_EVERY;
+}
+
+/* Reads the files again if one may have changed. NULL: one of them is bad. */
 static SSL_CTX *current(struct rl_tls *tls)
 {
-    if (!take_stamps(tls) && tls->context)
+    if (!take_stamps(tls) && tls->context && !is_outdated(tls))
         return tls->context;
     SSL_CTX_free(tls->context);
     make_context(tls);

@@ -29,7 +29,8 @@ struct rl_tls_peer {
     struct rl_tls *tls;             /* NULL: the node is spoken to in plain text */
     const char *host;               /* must outlive the peer */
     struct ssl_session_st *session; /* to resume; NULL: none */
-    unsigned generation;            /* of the files that the session was made with */
+    int64_t session_end;            /* of its first certificate to end, in s since 1970 */
+    unsigned generation;            /* of the context that the session was made with */
     /* The certificates of the last handshake end then, in seconds since 1970; 0: unknown */
     int64_t server_end, client_end;
 };
@@ -50,8 +51,9 @@ int64_t rl_tls_seconds_until(int64_t end);
 
 /*
  * Begins TLS on a connected descriptor, which stays the caller's. Reads the files again if
- * they were changed. NULL: `ret_fault` is MEMORY, or which file cannot be used; then
- * rl_tls_reason() is its name and why, until it is tried again.
+ * they were changed, those of a folder or of the system's store after 60 s. NULL:
+ * `ret_fault` is MEMORY, or which file cannot be used; then rl_tls_reason() is its name and
+ * why, until it is tried again.
  */
 struct rl_tls_channel *rl_tls_begin(struct rl_tls_peer *peer, int fd,
                                     enum rl_fault *ret_fault);

@@ -185,18 +185,38 @@ void rl_tls_peer_clear(struct rl_tls_peer *peer)
     peer->session = NULL;
 }
 
+/* When the first certificate of the chain ends. A resumed connection has verified none. */
+static int64_t end_of_chain(SSL *ssl, int64_t otherwise)
+{
+    STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
+    int64_t first = chain ? INT64_MAX : otherwise;
+    for (int i = 0; i < sk_X509_num(chain); i++) {
+        struct tm end;
+        if (ASN1_TIME_to_tm(X509_get0_notAfter(sk_X509_value(chain, i)), &end) != 1)
+            return 0;
+        time_t at = timegm(&end);
+        first = at < first ? at : first;
+    }
+    return first;
+}
+
 int rl_tls_keep_session(SSL *ssl, SSL_SESSION *session)
 {
     struct rl_tls_peer *peer = ((struct rl_tls_channel *)SSL_get_app_data(ssl))->peer;
     rl_tls_peer_clear(peer);
     peer->session = session;
+    peer->session_end = end_of_chain(ssl, peer->session_end);
     return 1; /* the reference is ours */
 }
 
+/* A server whose session is resumed sends no certificate: none would be found to have
+ * ended. */
 static bool resume(const struct rl_tls_channel *channel, SSL *ssl)
 {
-    SSL_SESSION *session = channel->peer->session;
-    return !session || SSL_set_session(ssl, session) == 1;
+    struct rl_tls_peer *peer = channel->peer;
+    if (time(NULL) >= peer->session_end)
+        rl_tls_peer_clear(peer);
+    return !peer->session || SSL_set_session(ssl, peer->session) == 1;
 }
 
 static SSL *new_ssl(struct rl_tls_channel *channel, SSL_CTX *context, const char *name)

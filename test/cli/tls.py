@@ -148,6 +148,19 @@ def _(quorum):
     refused(77, "the server's certificate is not valid yet: certificate is not yet valid", early)
 
 
+@case("no file of authorities: those of the system, as SSL_CERT_FILE names them; all others: 77")
+def _(quorum):
+    nodes, other = Nodes(quorum), Authority("another")
+    why = "is signed by an unknown CA"
+    empty = os.path.dirname(lab.temporary("x"))
+    none = dict(REDLOCK_CACERT="", SSL_CERT_DIR=empty)
+    refused(77, why, nodes.env(REDLOCK_CACERT=""))
+    refused(77, why, nodes.env(**none, SSL_CERT_FILE=other.cert))
+    redlock("run", "k", "true", env=nodes.env(**none, SSL_CERT_FILE=nodes.authority.cert)).expect(0)
+    for ours in dict(REDLOCK_CACERT=other.cert), dict(REDLOCK_CACERT="", REDLOCK_CACERTDIR=empty):
+        refused(77, why, nodes.env(**ours, SSL_CERT_FILE=nodes.authority.cert))
+
+
 @case("no client certificate, or one of another CA: 77")
 def _(quorum):
     nodes = Nodes(quorum)
@@ -328,9 +341,9 @@ def reconnect(server, proxy):
     return lab.wait_for(lambda: proxy.seen[before:], "a new connection")[0]
 
 
-def is_refused(handshake):
-    equal(handshake[0], "failed", f"a handshake with another CA, {handshake}")
-    matches(handshake[1].lower(), "unknown.ca", "what the client says")
+def is_refused(handshake, why="unknown.ca"):
+    equal(handshake[0], "failed", f"a handshake, {handshake}")
+    matches(handshake[1].lower(), why, "what the client says")
 
 
 @case("a session is resumed at the next connection, by TLS 1.2 and 1.3; replies in crumbs")
@@ -378,6 +391,46 @@ def _(quorum):
     holder.terminate()
     finish(holder).expect(143)
     proxy.listener.close()
+
+
+MONTH, MINUTE = 30 * 86400 * 10**6, 60 * 10**6
+
+
+@case("no session is resumed after the end of the server's certificate")
+def _(quorum):
+    for version in VERSIONS:
+        authority = Authority("a CA")
+        proxy = Proxy(quorum[0], authority, version)
+        clock = WrongClock(lab.temporary("clock"))
+        clock.jump(MONTH - 10 * MINUTE)
+        holder = hold(proxy, REDLOCK_CACERT=authority.cert, **clock.environment())
+        equal(reconnect(quorum[0], proxy), ("resumed", None), "before the end")
+        clock.jump(20 * MINUTE)
+        is_refused(reconnect(quorum[0], proxy), "certificate.expired")
+        holder.terminate()
+        finish(holder).expect(143)
+        proxy.listener.close()
+
+
+@case("an authority that is withdrawn in place, in a folder or the system's store: after 60 s")
+def _(quorum):
+    for version in VERSIONS:
+        for variable in "REDLOCK_CACERTDIR", "SSL_CERT_DIR", "SSL_CERT_FILE":
+            authority, other = Authority("a CA"), Authority("a CA")
+            path = shutil.copy(authority.cert, lab.temporary("ca.pem"))
+            folder = os.path.dirname(path)
+            subprocess.run(["openssl", "rehash", folder], check=True)
+            proxy = Proxy(quorum[0], authority, version)
+            clock = WrongClock(lab.temporary("clock"), "all")
+            holder = hold(proxy, ttl="20m", **clock.environment(),
+                          **{variable: path if variable == "SSL_CERT_FILE" else folder})
+            equal(reconnect(quorum[0], proxy), ("resumed", None), f"with {variable}")
+            shutil.copy(other.cert, path)
+            clock.jump(MINUTE)
+            is_refused(reconnect(quorum[0], proxy), "unknown.ca|decrypt.error|bad.certificate")
+            holder.terminate()
+            finish(holder).expect(143)
+            proxy.listener.close()
 
 
 @case("no session of before a change of a file is resumed: another certificate and key")
