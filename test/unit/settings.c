@@ -12,6 +12,14 @@
 
 #include "alloc_faults.h"
 
+static bool is_set_user_id;
+
+/* In place of the C library's, which gives a set-user-ID program nothing. */
+char *secure_getenv(const char *name)
+{
+    return is_set_user_id ? NULL : getenv(name);
+}
+
 static char folder[] = "/tmp/redlock-settings-XXXXXX";
 
 static void begin(void)
@@ -141,6 +149,43 @@ Test(settings, a_default_file_that_cannot_be_read_is_no_absent_file)
     cr_assert_eq(mkdir("default.conf", 0700), 0);
     refused(NULL, REDLOCK_BAD_OPTION, REDLOCK_REASON_NONE, "default.conf: Is a directory");
     cr_assert_eq(rmdir("default.conf"), 0);
+}
+
+/* Who starts such a program must choose neither its nodes nor its authorities. */
+Test(settings, a_set_user_id_program_takes_nothing_from_the_environment)
+{
+    static const char *const variables[][2] = {
+        {"REDLOCK_CONFIG", "other"},
+        {"REDLOCK_NODES", "unix:///variable"},
+        {"REDLOCK_TTL", "2s"},
+        {"REDLOCK_WAIT", "3s"},
+        {"REDLOCK_USERNAME", "me"},
+        {"REDLOCK_PASSWORD", "hush"},
+        {"REDLOCK_PASSWORD_FILE", "password"},
+        {"REDLOCK_PREFIX", "p:"},
+        {"REDLOCK_CACERT", "ca"},
+        {"REDLOCK_CACERTDIR", "dir"},
+        {"REDLOCK_CERT", "crt"},
+        {"REDLOCK_CERT_KEY", "k"},
+    };
+    redlock_options defaults;
+    redlock_options_init(&defaults);
+    write_file("default.conf", "nodes = unix:///default\n");
+    write_file("other", "nodes = unix:///other\n");
+    write_file("password", "secret\n");
+    for (size_t i = 0; i < 2 * sizeof(variables) / sizeof(variables[0]); i++) {
+        const char *const *variable = variables[i / 2];
+        is_set_user_id = i % 2;
+        setenv(variable[0], variable[1], 1);
+        redlock_settings *settings = read_settings(NULL, NULL);
+        bool is_default = settings->ttl_ms == REDLOCK_TTL_MS &&
+                          settings->wait_ms == REDLOCK_FOREVER &&
+                          strcmp(settings->uris[0], "unix:///default") == 0 &&
+                          memcmp(settings->options, &defaults, sizeof(defaults)) == 0;
+        cr_assert_eq(is_default, is_set_user_id, "%s", variable[0]);
+        redlock_settings_free(settings);
+        unsetenv(variable[0]);
+    }
 }
 
 Test(settings, the_environment_overrides_the_file)
