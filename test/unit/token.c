@@ -92,3 +92,13 @@ Test(token, tells_its_kind_and_no_other_value_does)
     cr_assert_str_eq(redlock_kind_name((redlock_kind)1000), "foreign");
     cr_assert_str_eq(redlock_kind_name((redlock_kind)-2), "foreign");
 }
+
+/* A longer value is no token: a script may have read only its beginning. */
+Test(token, has_a_label_of_64_bytes_at_most)
+{
+    char token[2 + DIGITS + 1 + 66 + 1];
+    for (unsigned len = 63; len <= 66; len++) {
+        snprintf(token, sizeof(token), "f:%s@%0*u", base32, (int)len, 1);
+        cr_assert_eq(rl_token_is_ours(token), len <= REDLOCK_LABEL_MAX, "%u bytes", len);
+    }
+}
