@@ -18,9 +18,15 @@
 #define TOGETHER   4               /* keys that are looked at at a time */
 #define PAUSE      RL_MS /* at least, between two pages; and twice as long as a page took */
 #define CURSOR     24
+#define BARREN_MAX 1000000 /* pages of a node in a row without a new key */
 #define PAGE_WORDS 7
 
 struct list;
+
+/* Where a scan goes on: as the node said, and how many keys of that page were returned. */
+struct place {
+    char cursor[CURSOR], skip[CURSOR];
+};
 
 /* A key of the page that is looked at. */
 struct look {
@@ -41,7 +47,8 @@ struct list {
     bool has_given_up; /* the last key that was told is unknown, in spite of PATIENCE */
     rl_node_set to_scan, scanned; /* `scanned`: to the end */
     unsigned node;                /* that is being scanned */
-    char cursor[CURSOR], skip[CURSOR];
+    struct place place, earlier;
+    unsigned pages, barren;
     bool waits; /* for a page */
     bool is_last;
     rl_time paged;           /* when the page was asked for */
@@ -108,6 +115,7 @@ static void list_tell(struct list *list, const struct look *look,
         .key_len = look->len - prefix_of(list),
         .inspection = inspection,
     };
+    list->barren = 0;
     list->callback(rl_client_of(&list->task), &listed, list->arg);
 }
 
@@ -244,9 +252,9 @@ static void ask_for_page(struct list *list)
         {"EVAL", 4},
         {script->body, script->len},
         {"0", 1},
-        {list->cursor, strlen(list->cursor)},
+        {list->place.cursor, strlen(list->place.cursor)},
         {list->pattern, list->pattern_len},
-        {list->skip, strlen(list->skip)},
+        {list->place.skip, strlen(list->place.skip)},
         {list->foreign ? "1" : "0", 1},
     };
     list->paged = client->loop.now;
@@ -272,9 +280,10 @@ static void scan_next_node(struct list *list)
         return;
     }
     list->node = rl_first(list->to_scan);
+    list->at = list->len = 0;
     list->to_scan &= list->to_scan - 1;
-    strcpy(list->cursor, "0");
-    strcpy(list->skip, "0");
+    list->place = list->earlier = (struct place){"0", "0"};
+    list->pages = list->barren = 0;
     ask_for_page(list);
 }
 
@@ -306,23 +315,38 @@ static bool read_page(struct list *list, const struct rl_reply *reply)
                           *keys = &reply->item[2];
     if (reply->type != RL_REPLY_ARRAY || reply->items != 3 ||
         cursor->type != RL_REPLY_STRING || cursor->len == 0 ||
-        cursor->len >= sizeof(list->cursor) || skip->type != RL_REPLY_INTEGER ||
+        cursor->len >= sizeof(list->place.cursor) || skip->type != RL_REPLY_INTEGER ||
         keys->type != RL_REPLY_STRING || keys->len > sizeof(list->keys))
         return false;
-    memcpy(list->cursor, cursor->text, cursor->len);
-    list->cursor[cursor->len] = '\0';
-    snprintf(list->skip, sizeof(list->skip), "%" PRId64, skip->integer);
+    memcpy(list->place.cursor, cursor->text, cursor->len);
+    list->place.cursor[cursor->len] = '\0';
+    snprintf(list->place.skip, sizeof(list->place.skip), "%" PRId64, skip->integer);
     memcpy(list->keys, keys->text, keys->len);
     list->len = keys->len;
     list->at = 0;
-    list->is_last = strcmp(list->cursor, "0") == 0 && skip->integer == 0;
+    list->is_last = strcmp(list->place.cursor, "0") == 0 && skip->integer == 0;
     return true;
+}
+
+/*
+ * The scan of a Redis server is never twice at the same place. One that is goes round in a
+ * circle: then it meets one of the places that are kept, each after twice as many pages.
+ */
+static bool is_endless(struct list *list)
+{
+    bool was_here = strcmp(list->place.cursor, list->earlier.cursor) == 0 &&
+                    strcmp(list->place.skip, list->earlier.skip) == 0;
+    list->pages++;
+    list->barren++;
+    if ((list->pages & (list->pages - 1)) == 0)
+        list->earlier = list->place;
+    return !list->is_last && (was_here || list->barren > BARREN_MAX);
 }
 
 static void answer_page(struct list *list, const struct rl_reply *reply)
 {
     list->waits = false;
-    if (reply && read_page(list, reply)) {
+    if (reply && read_page(list, reply) && !is_endless(list)) {
         go_on(list);
         return;
     }

@@ -1,6 +1,6 @@
 /*
- * Texts of others, made visible: the characters of Unicode's classes Cc, Cf, Zl and Zp, which
- * control a terminal, or change how the text around them is shown, are escaped. Pure.
+ * Texts of others, made visible: the characters of Unicode's classes Cc, Cf, Zl and Zp,
+ * which control a terminal, or change how the text around them is shown, are escaped. Pure.
  */
 #ifndef CLI_VISIBLE_H
 #define CLI_VISIBLE_H

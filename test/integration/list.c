@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-#include "quorum.h"
+#include "fake_quorum.h"
 #include "redlock/admin.h"
 
 #define LOCKS 200
@@ -129,6 +129,28 @@ Test(list, a_user_without_the_right)
         servers_do(&s.servers, i, "ACL SETUSER default -scan");
     cr_assert_eq(list(&s, &seen), REDLOCK_DENIED);
     quorum_close(&s);
+}
+
+/* One that is always at the same place, whether it has keys or not. */
+static void list_beside(const char *page)
+{
+    const struct fake_line script[] = {{"EVAL", page, FAKE_FOREVER}, {0}};
+    struct fake_quorum f;
+    struct seen seen = {0};
+    fake_quorum_open(&f, script);
+    for (unsigned i = 0; i < 2; i++)
+        servers_do(&f.s.servers, i,
+                   "SET job:7 paaaaaaaabbbbbbbbccccccccdddddddd PX 600000");
+    cr_assert_eq(list(&f.s, &seen), REDLOCK_OK);
+    cr_assert(seen.found[7]);
+    for (unsigned i = 0; i < 2; i++)
+        servers_do(&f.s.servers, i, "DEL job:7");
+    fake_quorum_close(&f);
+}
+
+Test(list, a_scan_that_never_ends)
+{
+    list_beside("*3\r\n$1\r\n7\r\n:0\r\n$0\r\n\r\n");
 }
 
 Test(list, the_client_is_freed)
