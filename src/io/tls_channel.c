@@ -185,17 +185,23 @@ void rl_tls_peer_clear(struct rl_tls_peer *peer)
     peer->session = NULL;
 }
 
+/* In seconds since 1970; 0: unknown. */
+static int64_t end_of(const X509 *certificate)
+{
+    struct tm end;
+    return certificate && ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) == 1
+               ? timegm(&end)
+               : 0;
+}
+
 /* When the first certificate of the chain ends. A resumed connection has verified none. */
 static int64_t end_of_chain(SSL *ssl, int64_t otherwise)
 {
     STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
     int64_t first = chain ? INT64_MAX : otherwise;
     for (int i = 0; i < sk_X509_num(chain); i++) {
-        struct tm end;
-        if (ASN1_TIME_to_tm(X509_get0_notAfter(sk_X509_value(chain, i)), &end) != 1)
-            return 0;
-        time_t at = timegm(&end);
-        first = at < first ? at : first;
+        int64_t end = end_of(sk_X509_value(chain, i));
+        first = end < first ? end : first;
     }
     return first;
 }
@@ -253,14 +259,6 @@ int64_t rl_tls_seconds_until(int64_t end)
 {
     int64_t now = time(NULL);
     return end > now ? end - now : 0;
-}
-
-static int64_t end_of(const X509 *certificate)
-{
-    struct tm end;
-    return certificate && ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) == 1
-               ? timegm(&end)
-               : 0;
 }
 
 static void note_certificates(struct rl_tls_channel *channel)

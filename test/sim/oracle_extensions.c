@@ -51,7 +51,8 @@ void oracle_say_extension(const struct command *command, struct claim *claim)
     }
     if (claim->extension.iteration != command->iteration)
         begin(command, claim);
-    else if (claim->extension.asked & rl_bit(command->node)) /* two rounds in one iteration */
+    else if (claim->extension.asked &
+             rl_bit(command->node)) /* two rounds in one iteration */
         claim->extension.is_unsure = true;
     claim->extension.asked |= rl_bit(command->node);
 }
