@@ -138,7 +138,9 @@ def _(quorum):
 
 @case("what is no regular file is refused before the lock is taken")
 def _(quorum):
-    for path in "/dev/null", "/tmp/", "":
+    link = lab.temporary("link")
+    os.symlink(lab.temporary("target"), link)
+    for path in "/dev/null", "/tmp/", "", link:
         ended = run(quorum, path, code=64)
         check("--stats-file" in ended.err, ended.err)
     equal(quorum.keys(), 0, "keys")

@@ -9,7 +9,7 @@
 #define EVERY_MS  15000 /* as often as Prometheus asks by default, or more often */
 #define FILE_MODE 0644
 
-/* A pipe or a device would be replaced by the file. */
+/* A link, a pipe or a device would be replaced by the file. */
 void stats_file_check(const struct stats_file *file)
 {
     struct stat found;
@@ -18,7 +18,7 @@ void stats_file_check(const struct stats_file *file)
     size_t len = strlen(file->path);
     if (len == 0 || file->path[len - 1] == '/')
         cli_fail(CLI_USAGE, "--stats-file: \"%s\" is no name of a file", file->path);
-    if (stat(file->path, &found) == 0 && !S_ISREG(found.st_mode))
+    if (lstat(file->path, &found) == 0 && !S_ISREG(found.st_mode))
         cli_fail(CLI_USAGE, "--stats-file: %s is not a regular file", file->path);
 }
 
