@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 log = logging.getLogger("redlock_quorum")
 _WAITING_MAX = 1000      # records: a handler that hangs must not fill the memory
 _FLUSH_SECONDS = 1.0
+_LOOK_SECONDS = 0.2      # a signal that comes just before acquire() does not interrupt it
 
 
 class Latch:
@@ -38,9 +40,10 @@ class Latch:
         mine = _thread.allocate_lock()
         mine.acquire()
         self._waiting.append(mine)
+        end = time.monotonic() + (threading.TIMEOUT_MAX if timeout is None else timeout)
         try:
-            if not self._is_set:
-                mine.acquire(timeout=-1 if timeout is None else timeout)
+            while not self._is_set and (left := end - time.monotonic()) > 0:
+                mine.acquire(timeout=min(left, _LOOK_SECONDS))
         finally:
             with contextlib.suppress(ValueError):  # interrupted in the append
                 self._waiting.remove(mine)

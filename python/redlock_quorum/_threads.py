@@ -409,7 +409,7 @@ class Client(Handle):
             if self._closed:
                 return
             self._closed = why
-            for stop in self._stops:
+            for stop in list(self._stops):
                 lib.redlock_stop_all(stop)
             if threading.get_ident() in self._callers.values():
                 self._frees_later = True  # this signal handler would wait for itself
@@ -520,9 +520,8 @@ class Client(Handle):
         raise wait.found.pop()
 
     def _end_wait(self, wait: _Wait) -> None:
-        with self._guard:  # under it the stop is removed before it is freed
-            if wait.stop is not None:
-                lib.redlock_stop_all(wait.stop)
+        if wait.stop is not None:
+            lib.redlock_stop_all(wait.stop)
         wait.give_up()
 
     def _make_hold(self, keys: Keys, options: Any, on_lost: OnLost | None,
@@ -605,24 +604,23 @@ class Client(Handle):
         """Ends the wait of one call: when the client is closed, or on a signal."""
         made = ffi.new("redlock_stop **")
         wait: _Wait | None = getattr(_here, "wait", None)
+        owned: list[Any] = []
         try:
-            if lib.redlock_stop_new(pointer, made) != lib.REDLOCK_OK:
-                raise of_last_call()
-            stop = made[0]
-            with self._guard:
-                self._stops.add(stop)
+            try:
+                if lib.redlock_stop_new(pointer, made) != lib.REDLOCK_OK:
+                    raise of_last_call()
+                # Freed when nothing refers to it: whoever is about to stop it may come late.
+                at_once(owned, gc, made[0], lib.redlock_stop_free)
+                self._stops.update(owned)
                 if wait:
-                    wait.stop = stop
-                if self._closed or (wait and wait.is_unwanted):
-                    lib.redlock_stop_all(stop)
-            yield stop
+                    wait.stop = owned[0]
+                if self._closed or (wait and wait.is_unwanted):  # set before _stops is read
+                    lib.redlock_stop_all(owned[0])
+                yield owned[0]
+            finally:
+                self._stops.difference_update(owned)
         finally:
-            stop = made[0]  # NULL if there is none
-            with self._guard:
-                self._stops.discard(stop)
-                if wait:
-                    wait.stop = None
-            lib.redlock_stop_free(stop)
+            self._stops.difference_update(owned)  # if a signal handler raised
 
 
 class _Wait:

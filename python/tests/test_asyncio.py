@@ -526,8 +526,9 @@ class Clocks:
     """Those of a host: each look at one takes a microsecond."""
 
     def __init__(self):
-        self.now = {clock: 10 ** 12 for clock in (
-            time.CLOCK_BOOTTIME, time.CLOCK_MONOTONIC, time.CLOCK_MONOTONIC_RAW)}
+        # It was suspended before, and its clock was slewed.
+        self.now = {time.CLOCK_BOOTTIME: 3 * 10 ** 12, time.CLOCK_MONOTONIC: 2 * 10 ** 12,
+                    time.CLOCK_MONOTONIC_RAW: 10 ** 12}
 
     def look(self, clock):
         self.pass_by(1000, *self.now)

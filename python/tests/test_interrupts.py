@@ -2,6 +2,7 @@
 import asyncio
 import linecache
 import os
+import signal
 import sys
 import threading
 
@@ -18,18 +19,36 @@ NOT_GUARDED = {"Lock.__exit__", "Hold.__enter__", "Hold.__exit__", "AsyncLock.__
                "AsyncHold.__aenter__", "AsyncHold.__aexit__"}
 
 
-def interrupt(number, call):
-    """Calls it, and raises KeyboardInterrupt at the line of this number that it runs.
+def interrupt(number, call, opcodes_of=""):
+    """Calls it, and raises KeyboardInterrupt at the line of this number that it runs, or, in
+    the file `opcodes_of`, at the opcode: it may take a lock between two of them.
     Where that was, and whether before the `try` of one that is NOT_GUARDED; None: it ended."""
     place, count, last = None, 0, None
 
+    entered = []
+
+    def is_end_of_guard(frame):
+        """The second look at a `with` of a lock, of which no signal comes before its end."""
+        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+        if text != "with self._guard:":
+            return False
+        if (frame, frame.f_lineno) in entered:
+            return True
+        entered.append((frame, frame.f_lineno))
+        return False
+
     def trace(frame, event, _):
         nonlocal place, count, last
-        if not frame.f_code.co_filename.startswith(PACKAGE):
+        by_opcodes = frame.f_code.co_filename == opcodes_of
+        if not by_opcodes and not frame.f_code.co_filename.startswith(PACKAGE):
             return None
+        if by_opcodes:
+            frame.f_trace_lines, frame.f_trace_opcodes = False, True
         if event == "call":
             last = frame
-        if event == "line":
+        if event == "line" and is_end_of_guard(frame):
+            return trace
+        if event in ("line", "opcode"):
             count += 1
             if count == number:
                 name = frame.f_code.co_qualname
@@ -49,10 +68,10 @@ def interrupt(number, call):
     return place
 
 
-def interrupt_each_line(call, check):
+def interrupt_each_line(call, check, opcodes_of=""):
     """check(place) after each one."""
     number = 0
-    while place := interrupt(number := number + 1, call):
+    while place := interrupt(number := number + 1, call, opcodes_of):
         check(place)
     assert number > 50
 
@@ -120,15 +139,32 @@ def test_a_wait(client, other, monkeypatch):
 
     def check(place):
         places.add(place[0])
-        while lock._uses and (place[2] or place[0] == "use"):
-            lock.release()
         lab.wait_for(lambda: not client._callers and not lock._uses, "its end")
         assert not client._holds and not client._stops, place
         assert other.lock("k").acquire(timeout=60).release() is None
-        lock._entered.clear()
-    interrupt_each_line(lambda: use(lock), check)
+    interrupt_each_line(lock.acquire, check)
+    lock.release()
     assert {"Client._wait_elsewhere", "Latch.wait"} <= places
     assert threading.active_count() <= threads
+
+
+def test_a_wait_for_another_owner(client, other):
+    """It leaves no thread that waits, and no lock that nobody opens."""
+    lock = client.lock("k", ttl=3600)
+    places = set()
+
+    def check(place):
+        places.add(place[0])
+        lab.wait_for(lambda: not client._callers and not client._stops,
+                     f"no call: {place}, {len(client._callers)}, {len(client._stops)}")
+    # Ends the process if all is stuck: no exception ended that.
+    assert signal.signal(signal.SIGALRM, signal.SIG_DFL) == signal.SIG_DFL
+    signal.alarm(4 * lab.STATE_SECONDS)
+    with other.lock("k"):
+        interrupt_each_line(lambda: lock.acquire(timeout=0.05), check, threading.__file__)
+        assert not other.inspect("k").waiting
+    signal.alarm(0)
+    assert "Client._wait_elsewhere" in places
 
 
 def test_an_outer_level(client):
