@@ -483,7 +483,9 @@ class AsyncHold(HoldBase):
 
 def _owner() -> Owner:
     task = asyncio.current_task()
-    return weakref.ref(task) if task else _nobody
+    if task:
+        return weakref.ref(task)
+    return _nobody
 
 
 def _nobody() -> None:

@@ -33,7 +33,6 @@ from ._values import (
 
 Admins = list[Admin]
 Callers = dict[object, int]
-Found = list["Hold | BaseException"]
 Called = ParamSpec("Called")
 Returned = TypeVar("Returned")
 
@@ -494,7 +493,7 @@ class Client(Handle):
             try:
                 wait.found.append(attempt())
             except BaseException as why:
-                wait.found.append(why)
+                wait.failed.append(why)
             if wait.is_unwanted:
                 wait.give_up()
             wait.over.set()
@@ -503,7 +502,7 @@ class Client(Handle):
             # Thread.start() may be interrupted when it is unknown whether the thread exists.
             at_once(started, _thread.start_new_thread, run, ())
             wait.over.wait()
-            if isinstance(wait.found[0], Hold):
+            if wait.found:
                 return wait.found[0]
         except BaseException:  # KeyboardInterrupt, or what a signal handler raises
             wait.is_unwanted = True  # before another one: no function is called until here
@@ -517,7 +516,7 @@ class Client(Handle):
             if started:
                 wait.over.wait()  # another one ends that, but not the end of the thread
             raise
-        raise wait.found.pop()
+        raise wait.failed.pop()
 
     def _end_wait(self, wait: _Wait) -> None:
         if wait.stop is not None:
@@ -627,15 +626,15 @@ class _Wait:
     """Of a thread that waits for the main thread, which a signal handler may take away."""
 
     def __init__(self) -> None:
-        self.found: Found = []
+        self.found: list[Hold] = []
+        self.failed: list[BaseException] = []
         self.over = Latch()
         self.stop: Any = None
         self.is_unwanted = False  # set before `stop` is used, and read after it is set
 
     def give_up(self) -> None:
         """Both threads may call it, also more than once."""
-        hold = self.found[0] if self.found else None
-        if isinstance(hold, Hold):
+        for hold in self.found:
             hold._abandon()
 
 
