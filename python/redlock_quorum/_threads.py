@@ -505,23 +505,21 @@ class Client(Handle):
             if wait.found:
                 return wait.found[0]
         except BaseException:  # KeyboardInterrupt, or what a signal handler raises
-            wait.is_unwanted = True  # before another one: no function is called until here
-            is_told = False
-            while not is_told:
+            # No further signal is handled before the first call here returns, and that is in C.
+            wait.is_unwanted = True
+            if wait.stop is not None:
+                lib.redlock_stop_all(wait.stop)
+            is_given_up = False
+            while not is_given_up:
                 try:
-                    self._end_wait(wait)
-                    is_told = True
+                    wait.give_up()
+                    is_given_up = True
                 except BaseException:  # the first one is raised
                     pass
             if started:
                 wait.over.wait()  # another one ends that, but not the end of the thread
             raise
         raise wait.failed.pop()
-
-    def _end_wait(self, wait: _Wait) -> None:
-        if wait.stop is not None:
-            lib.redlock_stop_all(wait.stop)
-        wait.give_up()
 
     def _make_hold(self, keys: Keys, options: Any, on_lost: OnLost | None,
                    lock: Callable[[Any, Any, Any], int], caller: Caller | None,
