@@ -3,7 +3,7 @@
 -- Returns {cursor, skip, keys}: where to go on, '0' and 0: it was the last page; each key after
 -- its length and a space. As many as fit into a reply; a lock's own keys, and
 -- those that are longer than a lock's may be, are left out.
-local page = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', '32')
+local page = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', '64')
 if page.err then
   return redis.error_reply('NOPERM ' .. page.err)
 end

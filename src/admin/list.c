@@ -15,11 +15,13 @@
 
 #define POLL_GAP   (50 * RL_MS)    /* until all nodes were tried; between two inspections */
 #define PATIENCE   (2 * RL_SECOND) /* for so long the inspection of a key is repeated */
-#define TOGETHER   4               /* keys that are looked at at a time */
-#define PAUSE      RL_MS /* at least, between two pages; and twice as long as a page took */
+#define TOGETHER   8               /* keys that are looked at at a time */
+#define SHARE      3 /* of the time: no node is busy for more than a third of it */
 #define CURSOR     24
 #define BARREN_MAX 1000000 /* pages of a node in a row without a new key */
 #define PAGE_WORDS 7
+#define PAGE_KEYS  256            /* that are asked for by one command */
+#define ASKS_ALL   (1 + TOGETHER) /* the `seq` of that command */
 
 struct list;
 
@@ -49,9 +51,13 @@ struct list {
     unsigned node;                /* that is being scanned */
     struct place place, earlier;
     unsigned pages, barren;
-    bool waits; /* for a page */
+    bool waits; /* for a page, or for how many of its keys a node has */
     bool is_last;
     rl_time paged;           /* when the page was asked for */
+    rl_time asked;           /* when the last command was sent that is not of a look */
+    rl_time busy;            /* how long nodes have worked for the page, at most */
+    bool is_timed;           /* `busy` has the present looks */
+    unsigned all;            /* how many keys were asked for by one command */
     char keys[RL_RESP_TEXT]; /* of the page: each after its length and a space */
     size_t len, at;
     struct look *look[TOGETHER];
@@ -75,6 +81,24 @@ static void list_finish(struct list *list, redlock_code code)
     rl_task_end(&list->task);
     list->callback(client, &end, list->arg);
     rl_loop_called_back(&client->loop);
+}
+
+/* --- how busy the nodes are --- */
+
+static rl_time work_of(const struct list *list, unsigned node, rl_time latency)
+{
+    const redlock_client *client = rl_client_of(&list->task);
+    return rl_max(latency - client->nodes.node[node].link.shortest_trip, 0);
+}
+
+/* A node that got many commands at once replies when it has executed all of them. */
+static void note_looks(struct list *list, const redlock_inspection *inspection)
+{
+    rl_time longest = 0;
+    for (unsigned i = 0; !list->is_timed && i < inspection->count; i++)
+        longest = rl_max(longest, work_of(list, i, inspection->nodes[i]->latency_us));
+    list->is_timed = true;
+    list->busy += longest;
 }
 
 /* --- one key --- */
@@ -166,6 +190,8 @@ static void on_inspected(redlock_client *client, const redlock_inspection *inspe
     struct look *look = arg;
     bool is_over = inspection->code == REDLOCK_CANCELLED; /* the list will be told, too */
     (void)client;
+    if (look->list)
+        note_looks(look->list, inspection);
     if (look->list && !is_over && !is_listed(look->list, inspection)) {
         if (repeat(look->list, look, inspection))
             return;
@@ -204,25 +230,36 @@ static bool look_at(struct list *list, struct look *look, unsigned slot)
     return inspect(list, look);
 }
 
-/* Another program's key may be longer than one of a lock, or empty. False: none is left. */
+/*
+ * The next key of the page, from `at` on. Another program's may be longer than one of a
+ * lock, or empty. False: none is left.
+ */
+static bool read_key(const struct list *list, size_t *at, struct rl_word *ret_key)
+{
+    while (*at < list->len) {
+        size_t from = *at, len = 0;
+        while (from < list->len && list->keys[from] != ' ')
+            len = 10 * len + (size_t)(list->keys[from++] - '0');
+        from++;
+        if (from >= list->len || len > list->len - from)
+            break;
+        *at = from + len;
+        *ret_key = (struct rl_word){list->keys + from, len};
+        if (len <= REDLOCK_KEY_MAX && len > prefix_of(list))
+            return true;
+    }
+    *at = list->len;
+    return false;
+}
+
 static bool take_key(struct list *list, struct look *look)
 {
-    while (list->at < list->len) {
-        size_t at = list->at, len = 0;
-        while (at < list->len && list->keys[at] != ' ')
-            len = 10 * len + (size_t)(list->keys[at++] - '0');
-        at++;
-        if (at >= list->len || len > list->len - at)
-            break;
-        list->at = at + len;
-        look->len = len;
-        if (len > sizeof(look->key) || len <= prefix_of(list))
-            continue;
-        memcpy(look->key, list->keys + at, len);
-        return true;
-    }
-    list->at = list->len;
-    return false;
+    struct rl_word key;
+    if (!read_key(list, &list->at, &key))
+        return false;
+    memcpy(look->key, key.text, key.len);
+    look->len = key.len;
+    return true;
 }
 
 /* False: no memory. */
@@ -257,7 +294,8 @@ static void ask_for_page(struct list *list)
         {list->place.skip, strlen(list->place.skip)},
         {list->foreign ? "1" : "0", 1},
     };
-    list->paged = client->loop.now;
+    list->paged = list->asked = client->loop.now;
+    list->busy = 0;
     list->waits =
         rl_nodes_send_raw(&client->nodes, &list->task, 0, word, PAGE_WORDS, list->node);
     if (!list->waits)
@@ -289,25 +327,57 @@ static void scan_next_node(struct list *list)
 
 static void pause(struct list *list)
 {
-    rl_time now = list->task.loop->now;
-    rl_task_schedule(&list->task,
-                     rl_time_add_sat(now, rl_max(2 * (now - list->paged), PAUSE)));
+    rl_time due = rl_time_add_sat(list->paged, SHARE * list->busy);
+    rl_task_schedule(&list->task, rl_max(due, list->task.loop->now));
 }
 
-/* Follows a page, or a key of it. */
+/* Follows a page, or the last of some looks. */
 static void go_on(struct list *list)
 {
+    if (list->looks > 0 || list->waits)
+        return;
+    list->is_timed = false;
     for (unsigned i = 0; i < TOGETHER && list->at < list->len; i++)
-        if (!list->look[i] && !begin_look(list, i)) {
+        if (!begin_look(list, i)) {
             list_finish(list, REDLOCK_NO_MEMORY);
             return;
         }
-    if (list->looks > 0 || list->waits)
+    if (list->looks > 0)
         return;
     if (list->is_last)
         list->scanned |= rl_bit(list->node);
     pause(list);
 }
+
+/* --- all keys of a page --- */
+
+/* Asks a node that was scanned before how many it has: mostly all. */
+static void ask_for_all(struct list *list)
+{
+    redlock_client *client = rl_client_of(&list->task);
+    struct rl_word word[1 + PAGE_KEYS] = {{"EXISTS", 6}};
+    rl_node_set before = list->scanned & client->nodes.view.open;
+    size_t at = 0;
+    list->all = 0;
+    while (list->all < PAGE_KEYS && read_key(list, &at, &word[1 + list->all]))
+        list->all++;
+    if (!before || list->all < 2 || at < list->len)
+        return;
+    list->asked = client->loop.now;
+    list->waits = rl_nodes_send_raw(&client->nodes, &list->task, ASKS_ALL, word,
+                                    1 + list->all, rl_first(before));
+}
+
+static void answer_all(struct list *list, unsigned node, const struct rl_reply *reply)
+{
+    list->waits = false;
+    list->busy += work_of(list, node, list->task.loop->now - list->asked);
+    if (reply && reply->type == RL_REPLY_INTEGER && reply->integer == list->all)
+        list->at = list->len;
+    go_on(list);
+}
+
+/* --- replies --- */
 
 static bool read_page(struct list *list, const struct rl_reply *reply)
 {
@@ -346,7 +416,9 @@ static bool is_endless(struct list *list)
 static void answer_page(struct list *list, const struct rl_reply *reply)
 {
     list->waits = false;
+    list->busy += work_of(list, list->node, list->task.loop->now - list->asked);
     if (reply && read_page(list, reply) && !is_endless(list)) {
+        ask_for_all(list);
         go_on(list);
         return;
     }
@@ -372,9 +444,10 @@ static void list_answer(struct rl_task *task, unsigned node, const struct rl_op 
                         const struct rl_reply *reply)
 {
     struct list *list = (struct list *)task;
-    (void)node;
     if (op->seq == 0)
         answer_page(list, reply);
+    else if (op->seq == ASKS_ALL)
+        answer_all(list, node, reply);
     else
         answer_look(list, list->look[op->seq - 1], reply);
 }

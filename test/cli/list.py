@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """redlock list: all locks on the nodes."""
 import json
+import re
 import signal
 import sys
 import unicodedata
@@ -104,6 +105,21 @@ def _(quorum):
     for server in quorum.servers:
         server.call("SET", "job:" + "z" * 5000, "large")
     equal(set(listed(quorum, "--foreign")), set(names), "keys")
+
+
+@case("what a node scanned before has is asked for page by page, not key by key")
+def _(quorum):
+    names = [f"job:{i}" for i in range(2000)]
+    for server in quorum.servers:
+        server.call("EVAL", "for i, key in ipairs(KEYS) do redis.call('SET', key, ARGV[1] .. i, "
+                    "'PX', '600000') end", len(names), *names, TOKEN)
+        server.call("CONFIG", "RESETSTAT")
+    equal(len(listed(quorum)), len(names), "keys")
+    for server in quorum.servers:
+        stats = server.call("INFO", "commandstats")
+        calls = {name: int(count) for name, count in
+                 re.findall(r"^cmdstat_(\w+):calls=(\d+)", stats, re.MULTILINE)}
+        check(calls.get("exists", 0) <= 4 * calls["scan"] < len(names) / 2, stats)
 
 
 @case("keys are whole, also with a NUL; what is invisible or turns the text is escaped")
