@@ -507,7 +507,9 @@ class Client(Handle):
         except BaseException:  # KeyboardInterrupt, or what a signal handler raises
             # No further signal is handled before the first call here returns, and that is in C.
             wait.is_unwanted = True
-            if wait.stop is not None:
+            if wait.found:
+                lib.redlock_unlock(wait.found[0]._pointer, 0)
+            elif wait.stop is not None:
                 lib.redlock_stop_all(wait.stop)
             is_given_up = False
             while not is_given_up:
@@ -549,6 +551,7 @@ class Client(Handle):
             raise self._why(failure)
         except BaseException:  # also of a signal handler, at any place
             if made[0] != NULL:
+                lib.redlock_unlock(made[0], 0)  # in C: before a further signal is handled
                 self._undo(made[0], level)
             losses.remove(number)
             raise
@@ -582,8 +585,7 @@ class Client(Handle):
             return hold
 
     def _undo(self, pointer: Any, level: Level) -> None:
-        """An exception came before the caller has the hold."""
-        lib.redlock_unlock(pointer, 0)
+        """An exception came before the caller has the hold, which is unlocked."""
         kept = self._holds.get(address(pointer))
         hold: Hold | None = kept() if kept else None
         if hold and level in hold._levels:

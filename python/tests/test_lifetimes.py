@@ -179,6 +179,8 @@ def test_a_hold_without_its_lock_in_a_condition(client, other):
 
 
 def test_async_holds_that_are_forgotten_after_errors(quorum):
+    from test_asyncio import stopped
+
     async def fail(lock):
         await lock.acquire(timeout=60)
         raise ZeroDivisionError
@@ -192,10 +194,11 @@ def test_async_holds_that_are_forgotten_after_errors(quorum):
                         with pytest.raises(rq.Busy):
                             await lock._acquire(0)
                     hold = await lock.acquire(timeout=60)
-                    first = asyncio.ensure_future(hold.extend(3))
-                    await asyncio.sleep(0)
-                    with pytest.raises(rq.InUse):
-                        await hold.extend(3)
+                    with stopped(client):
+                        first = asyncio.ensure_future(hold.extend(3))
+                        await asyncio.sleep(0)
+                        with pytest.raises(rq.InUse):
+                            await hold.extend(3)
                     await first
                     del lock, hold, first
                 await (await other.lock("k").acquire(timeout=60)).release()
