@@ -31,6 +31,9 @@ from ._stats import prometheus_text
 from ._values import (
     Duration, Key, Options, settle, to_key, to_keys, to_ms, to_native, to_timeout, to_token)
 
+# Found now: the first time, cffi runs code in Python, in which a signal may be handled.
+_unlock: Any = lib.redlock_unlock
+_stop_all: Any = lib.redlock_stop_all
 Admins = list[Admin]
 Callers = dict[object, int]
 Called = ParamSpec("Called")
@@ -508,9 +511,9 @@ class Client(Handle):
             # No further signal is handled before the first call here returns, and that is in C.
             wait.is_unwanted = True
             if wait.found:
-                lib.redlock_unlock(wait.found[0]._pointer, 0)
+                _unlock(wait.found[0]._pointer, 0)
             elif wait.stop is not None:
-                lib.redlock_stop_all(wait.stop)
+                _stop_all(wait.stop)
             is_given_up = False
             while not is_given_up:
                 try:
@@ -551,7 +554,7 @@ class Client(Handle):
             raise self._why(failure)
         except BaseException:  # also of a signal handler, at any place
             if made[0] != NULL:
-                lib.redlock_unlock(made[0], 0)  # in C: before a further signal is handled
+                _unlock(made[0], 0)  # in C: before a further signal is handled
                 self._undo(made[0], level)
             losses.remove(number)
             raise
