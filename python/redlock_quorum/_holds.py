@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from ._common import HoldBase, LockBase, LockOptions, report_unknown_exit, time_over, ttl_to_ms, unsigned
+from ._common import (
+    HoldBase, LockBase, LockOptions, report_unknown_exit, time_over, ttl_to_ms, unsigned)
 from ._errors import (
     Busy, Lost, RedlockError, Reply, make_error, make_lost, of_last_call, replies_of)
 from ._forgotten import Forgotten, warn_of_hold
