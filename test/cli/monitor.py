@@ -112,7 +112,7 @@ def _(quorum):
     with Monitor(quorum) as monitor:
         until_ok(monitor, 1)
         for server in quorum.servers[:3]:
-            server.call("ACL", "SETUSER", "default", "-get")
+            server.call("ACL", "SETUSER", "default", "-getrange")
         try:
             found = until_nodes(monitor, lambda found: not found["healthy"], "the refusal")
             matches(found["reason"], "^the canary failed: too few nodes confirmed the release: 3 of 5 nodes failed: "

@@ -89,7 +89,7 @@ def _(quorum):
     job = Job(quorum, "-v", "-t", "20m", "--timeout", "2s", code=7)
     refusing, silent = quorum.servers[:2], quorum[2]
     for server in refusing:
-        server.call("ACL", "SETUSER", "default", "-get")
+        server.call("ACL", "SETUSER", "default", "-getrange")
     silent.stop()
     try:
         outcome = job.end(7, "the command has ended, but too few nodes confirmed the release, "

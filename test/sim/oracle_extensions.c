@@ -80,8 +80,8 @@ void oracle_hear_extension(const struct command *command, struct claim *claim)
 
 void oracle_judge_asked(const struct user *user)
 {
-    const struct extension *extension = &user->claim->extension;
-    if (extension->is_unsure || world.plan.weight[FAULT_ROOM] > 0)
+    const struct extension *extension = user->claim ? &user->claim->extension : NULL;
+    if (!extension || extension->is_unsure || world.plan.weight[FAULT_ROOM] > 0)
         return;
     if (extension->iteration < user->asked_in)
         oracle_accuse(INVARIANT_TOLD,
