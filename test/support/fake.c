@@ -103,8 +103,8 @@ static const char *good_answer(const char *name, const char *argument)
 {
     if (strcasecmp(name, "INFO") == 0)
         return info_of(argument);
-    if (strcasecmp(name, "GET") == 0)
-        return "$-1\r\n";
+    if (strcasecmp(name, "GETRANGE") == 0) /* of no marker */
+        return "$0\r\n\r\n";
     if (strncasecmp(name, "EVAL", 4) == 0)
         return ":1\r\n";
     return "+OK\r\n";
@@ -141,7 +141,7 @@ static size_t parse(const char *bytes, size_t len, char word[2][WORD])
 
 static void count(struct fake *fake, const char *name)
 {
-    static const char *const greeting[] = {"INFO", "AUTH", "SELECT", "GET", "CLIENT"};
+    static const char *const greeting[] = {"INFO", "AUTH", "SELECT", "GETRANGE", "CLIENT"};
     for (size_t i = 0; i < sizeof(greeting) / sizeof(greeting[0]); i++)
         if (strcasecmp(name, greeting[i]) == 0)
             return;
