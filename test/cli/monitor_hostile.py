@@ -257,7 +257,7 @@ def _(quorum):
 def _(quorum):
     for server in quorum.servers:
         server.call("EVAL", "for i = 1, 2000 do redis.call('SET', KEYS[1] .. i, ARGV[1], 'PX', 600000) end",
-                    1, "job:" + "x" * 400, "p" + "a" * 32 + "@host:" + "y" * 80)
+                    1, "job:" + "x" * 400, "p" + "a" * 32 + "@host:" + "y" * 50)
     with attacked(quorum, ANSWERS_KB) as monitor, contextlib.ExitStack() as stack:
         lab.wait_for(lambda: monitor.json("locks")["total"] >= 2000, "a scan")
         for _ in range(200):
