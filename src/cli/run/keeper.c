@@ -63,11 +63,13 @@ struct keeper {
 
 /* --- reports --- */
 
+/* Whether it is over: a report is dropped only if redlock is gone. */
 static bool send_report(const struct keeper *keeper, const struct keeper_report *report)
 {
     ssize_t size =
         send(keeper->redlock, report, sizeof(*report), MSG_NOSIGNAL | MSG_DONTWAIT);
-    return size >= 0 || (errno != EAGAIN && errno != EINTR);
+    return size >= 0 || (errno != EAGAIN && errno != EINTR && errno != ENOBUFS &&
+                         errno != ENOMEM);
 }
 
 /* Sends as many reports as the socket takes: redlock may be stopped. */
