@@ -35,7 +35,7 @@ struct rl_link_params {
 /* Delay before connecting again: the first, the longest, and the longest if a quick retry
    cannot help. */
 #define RL_BACKOFF_BASE (10 * RL_MS)
-#define RL_BACKOFF_CAP  RL_SECOND
+#define RL_BACKOFF_CAP  (500 * RL_MS)
 #define RL_DENIED_CAP   (5 * RL_SECOND)
 
 /* The identity of a node, from its replies to the greeting. */

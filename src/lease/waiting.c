@@ -233,27 +233,44 @@ static void choose_queue(redlock_lease *lease, bool goes_on, bool was_queued)
     waiting->has_queue = true;
 }
 
+/* The nodes that may vote on it. */
+static rl_node_set voters(const redlock_lease *lease)
+{
+    const redlock_client *client = rl_client_of(&lease->first.task);
+    return lease->first.config->kind->is_fenced
+               ? client->members.active & client->nodes.awake
+               : client->nodes.view.ready;
+}
+
+/* Enough nodes may vote again, or can notify it. */
+static bool is_worth_an_attempt(const redlock_lease *lease, enum rl_task_event event)
+{
+    const redlock_client *client = rl_client_of(&lease->first.task);
+    const struct rl_lease *core = rl_handle_core(lease);
+    unsigned q = lease->first.config->params.q;
+    if (event == RL_TASK_READY)
+        return core && core->cause == RL_CAUSE_NO_QUORUM && rl_count(voters(lease)) >= q;
+    return event == RL_TASK_SUBSCRIBED && lease->first.config->waits &&
+           rl_count(rl_notifications_nodes(&client->notifications)) == q;
+}
+
 /*
  * A waiter that can no longer be notified falls back to its retry policy. As soon as a
- * quorum of nodes can notify it, it tries once more, to join their queues.
+ * quorum of nodes can notify it, it tries once more, to join their queues; and if it found
+ * no quorum, as soon as there is one.
  */
 void rl_waiting_event(struct rl_task *task, enum rl_task_event event, unsigned node)
 {
     redlock_lease *lease = rl_handle_of(task);
-    bool subscribed = event == RL_TASK_SUBSCRIBED;
-    if (!subscribed && event != RL_TASK_UNSUBSCRIBED)
-        return;
     bool was_queued = is_queued(lease);
-    if (!subscribed)
+    if (event == RL_TASK_UNSUBSCRIBED)
         rl_waiter_dequeued(&lease->waiting.waiter, node);
-    if (lease->state != RL_HANDLE_DELAYED || !lease->first.config->waits ||
-        is_queued(lease) || lease->first.config->retry.kind == RL_RETRY_CUSTOM)
+    if (lease->state != RL_HANDLE_DELAYED || is_queued(lease) ||
+        lease->first.config->retry.kind == RL_RETRY_CUSTOM)
         return;
     if (was_queued)
         hasten(lease, rl_waiting_policy(lease));
-    else if (subscribed &&
-             rl_count(rl_notifications_nodes(&rl_client_of(task)->notifications)) ==
-                 lease->first.config->params.q)
+    else if (is_worth_an_attempt(lease, event))
         hasten(lease, task->loop->now);
 }
 
@@ -265,11 +282,8 @@ static int64_t intent_ms(const redlock_lease *lease)
 {
     const redlock_client *client = rl_client_of(&lease->first.task);
     const struct rl_lease_params *params = &lease->first.config->params;
-    rl_node_set ready = client->nodes.view.ready;
     rl_time timeout = 0;
-    if (lease->first.config->kind->is_fenced)
-        ready = client->members.active & client->nodes.awake;
-    if (rl_count(ready) < params->q)
+    if (rl_count(voters(lease)) < params->q)
         return 0;
     for (unsigned i = 0; i < params->n; i++)
         timeout = rl_max(timeout, rl_lease_node_timeout(params->node_timeout, params->ttl,

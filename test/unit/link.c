@@ -115,7 +115,7 @@ Test(link, begins_down_and_connects_at_once)
     cr_assert(rl_link_was_tried(&link), "it was tried once, whatever follows");
 }
 
-Test(backoff, grows_to_a_second_and_restarts_after_a_second_of_success)
+Test(backoff, grows_and_restarts_after_a_time_of_success)
 {
     struct rl_link link = link_in(RL_LINK_DOWN, now);
     rl_time delay = RL_BACKOFF_BASE;
