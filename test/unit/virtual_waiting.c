@@ -218,6 +218,40 @@ Test(virtual_waiting, does_not_rely_on_a_queue_entry_of_before_the_subscription)
     cr_assert_eq(sent[0].attempts, before + 1, "now it relies on it");
 }
 
+/* Its policy alone would let it sleep on after enough nodes have come back. */
+static void tries_again(bool fenced)
+{
+    refuses_to_subscribe = true;
+    WAITER->options.fenced = fenced;
+    WAITER->options.retry = REDLOCK_RETRY_FIXED;
+    WAITER->options.retry_base_ms = LONG / VIRTUAL_MS;
+    cr_assert_eq(user_told(HOLDER, user_release), REDLOCK_OK);
+    virtual_run_until(events_now() + VIRTUAL_S);
+    if (fenced)
+        cr_assert_eq(user_told(HOLDER, user_admit), REDLOCK_OK);
+    for (unsigned i = 0; i < MAJORITY; i++)
+        node_hang(&node[i]);
+    begin_to_wait();
+    virtual_run_until(events_now() + 10 * VIRTUAL_S);
+    cr_assert_eq(WAITER->told, 0);
+    for (unsigned i = 0; i < MAJORITY; i++)
+        node_resume(&node[i]);
+    virtual_run_until(events_now() + VIRTUAL_S);
+    cr_assert_eq(WAITER->told, 1);
+    cr_assert_eq(WAITER->code, REDLOCK_OK);
+    refuses_to_subscribe = false;
+}
+
+Test(virtual_waiting, tries_as_soon_as_there_is_a_quorum)
+{
+    tries_again(false);
+}
+
+Test(virtual_waiting, tries_as_soon_as_a_quorum_may_vote_on_a_fenced_lock)
+{
+    tries_again(true);
+}
+
 #define IDLE (10 * VIRTUAL_S) /* without any message: is it still there? */
 
 Test(virtual_waiting, probes_an_idle_subscription)
