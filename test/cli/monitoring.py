@@ -78,5 +78,9 @@ class Monitor:
     def memory_kb(self):
         return int(re.search(r"VmRSS:\s+(\d+) kB", lab.read(f"/proc/{self.process.pid}/status"))[1])
 
+    def cpu_s(self):
+        words = lab.read(f"/proc/{self.process.pid}/stat").rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
     def files(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
