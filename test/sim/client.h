@@ -82,6 +82,7 @@ struct client {
     bool raw_is_good; /* its unslewed clock keeps to the bounds; else the other */
     unsigned users;
     struct counts counts;
+    bool cannot_begin;              /* no attempt of a waiter, when its iteration ended */
     unsigned failures;              /* allocations of its process, before this iteration */
     unsigned checks, drains, lists; /* lists: or hold times; that are yet to be told of */
     struct user user[USERS_MAX];

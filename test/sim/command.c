@@ -587,6 +587,24 @@ bool command_is_awaited(const struct connection *connection)
     return is_awaited(connection->down.first) || is_awaited(connection->inbox);
 }
 
+static size_t count_unread(const struct segment *segment)
+{
+    size_t count = 0;
+    for (; segment; segment = segment->next)
+        count += segment->note != NULL;
+    return count;
+}
+
+size_t command_pending(const struct connection *connection)
+{
+    const struct account *account = connection->account;
+    size_t count = 0;
+    for (const struct command *command = account ? account->first : NULL; command;
+         command = command->next)
+        count++;
+    return count + count_unread(connection->down.first) + count_unread(connection->inbox);
+}
+
 bool command_was_subscribed(const struct connection *connection)
 {
     const struct account *account = connection->account;

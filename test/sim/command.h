@@ -105,6 +105,9 @@ bool command_is_idle(const struct connection *connection);
 /* The process wrote there of a token, and has not read the reply. */
 bool command_is_awaited(const struct connection *connection);
 
+/* Commands that the process wrote on it, and whose replies it has not read. */
+size_t command_pending(const struct connection *connection);
+
 /* The process knows that it gets messages on this connection. */
 bool command_is_subscribed(const struct connection *connection);
 

@@ -389,13 +389,38 @@ void oracle_judge_recheck(struct user *user)
     due = due < user->client->process.resumed ? user->client->process.resumed : due;
     due += gap + gap / SLOW_CLOCK + 2 * world.plan.far + SLACK;
     bool by_policy = options->retry == REDLOCK_RETRY_CUSTOM;
+    /* Since its last iteration nothing has changed for the client. */
+    bool could = !user->client->cannot_begin;
     /* A lack may have ended an attempt before anything was sent, or its name. */
     bool lacked = user->failures != process_failures(&user->client->process);
-    if (!lacked && user->tried_at > 0 && events_now() > due && !by_policy &&
+    if (could && !lacked && user->tried_at > 0 && events_now() > due && !by_policy &&
         !world.is_hindered)
         oracle_accuse(INVARIANT_LIVENESS, "client %u, user %u tries again after %lld ms",
                       user->client->index + 1, user->index + 1,
                       (long long)((events_now() - user->tried_at) / VIRTUAL_MS));
+}
+
+/* In runs with a small window an attempt begins only when at q ready nodes fewer commands
+   are pending. Those that a socket did not take are pending, too, but not to be counted. */
+static bool has_room(const struct client *client)
+{
+    if (world.plan.window == 0)
+        return true;
+    rl_node_set room = world.plan.weight[FAULT_ROOM] > 0 ? 0 : oracle_ready_nodes(client);
+    for (const struct connection *connection = network.connection; connection;
+         connection = connection->next) {
+        unsigned node = client_node_at(client, connection->host);
+        bool is_ours = connection->stream && connection->process == &client->process;
+        if (is_ours && node < world.plan.n && client_is_link(client, connection->owner) &&
+            command_pending(connection) >= world.plan.window)
+            room &= ~rl_bit(node);
+    }
+    return rl_count(room) >= world.plan.q;
+}
+
+static bool may_begin(const struct client *client)
+{
+    return oracle_can_try(client) && has_room(client);
 }
 
 /* A delay without a chance to try is not the waiter's: also where nobody replied to it. */
@@ -404,7 +429,8 @@ static void note_chances(struct client *client)
     bool waits = false;
     for (unsigned i = 0; i < client->users; i++)
         waits |= client->user[i].is_acquiring;
-    bool can = !world.is_hindered && (!waits || oracle_can_try(client));
+    bool can = !world.is_hindered && (!waits || may_begin(client));
+    client->cannot_begin = !can;
     for (unsigned i = 0; i < client->users; i++)
         if (!client->user[i].is_acquiring || !can)
             client->user[i].tried_at = events_now();
@@ -564,7 +590,7 @@ void oracle_judge_queue(const struct client *client)
         due = due < user->called_due ? user->called_due : due;
         if (user->called_by == 0 || user->is_trying || !user->is_acquiring)
             continue;
-        if (!oracle_can_try(client)) /* so it may have tried, and sent nothing */
+        if (!may_begin(client)) /* so it may have tried, and sent nothing */
             oracle_forget_calls(user);
         else if (events_now() > due)
             oracle_accuse(INVARIANT_LIVENESS,
