@@ -98,6 +98,7 @@ struct client {
     int64_t paused_until; /* when none of its clocks counted last; true time; 0: never */
     int64_t erred_at; /* its clock may have been wrong before; as struct sample's `sent` */
     rl_node_set voting, suspect; /* as the client explained it last */
+    rl_node_set new_nonce;       /* nodes whose markers have another nonce since then */
     int64_t second;              /* that is counted, and the commands in it */
     unsigned commands;
 

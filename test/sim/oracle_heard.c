@@ -22,6 +22,7 @@ static void hear_marker(struct client *client, const struct command *command)
         node->sample.doubted_until = events_now();
     if (command->seal.is_active && is_later && events_now() >= node->sample.doubted_until)
         node->sample.is_doubted = false;
+    client->new_nonce |= node->nonce != command->nonce ? rl_bit(command->node) : 0;
     node->nonce = command->nonce;
     node->refused = 0;
     node->was_marked |= command->nonce != 0;

@@ -64,25 +64,32 @@ static bool is_due(const struct client *client, const struct claim *claim, unsig
            (!was_suspect || (restarted && claim->missing & rl_bit(node)));
 }
 
-/* These nodes may vote again. */
-static void begin_repairs(struct client *client, rl_node_set nodes, rl_node_set suspect)
+/* These nodes may vote again; `lapsed`: those of them whose vote may have lapsed between
+ * two looks, so that what they lack need not be due. */
+static void begin_repairs(struct client *client, rl_node_set nodes, rl_node_set lapsed,
+                          rl_node_set suspect)
 {
     for (unsigned i = 0; i < client->users; i++) {
         struct claim *claim = claim_watched(&client->user[i]);
         for (rl_node_set rest = nodes; claim && rest; rest &= rest - 1) {
             unsigned node = rl_first(rest);
+            bool is_sure = !(lapsed & rl_bit(node));
             claim->repair.credit += ROUNDS;
-            if (is_due(client, claim, node, suspect & rl_bit(node)))
+            if (is_sure && is_due(client, claim, node, suspect & rl_bit(node)))
                 claim->repair.due[node] = events_now() + delay_of(claim);
         }
     }
 }
 
+/* A node whose marker has another nonce has no vote until the client confirms that, perhaps
+ * in the same iteration. */
 void oracle_note_voting(struct client *client)
 {
     rl_node_set voted = client->voting, was_suspect = client->suspect;
     refresh_votes(client);
-    begin_repairs(client, client->voting & ~voted, was_suspect);
+    rl_node_set lapsed = voted & client->new_nonce;
+    begin_repairs(client, client->voting & (~voted | lapsed), lapsed, was_suspect);
+    client->new_nonce = 0;
 }
 
 /* --- what must be sent --- */
@@ -129,7 +136,10 @@ static void judge_early(struct claim *claim, const struct command *command)
     int64_t ttl = (ttl_ms < command->ttl_ms ? ttl_ms : command->ttl_ms) * VIRTUAL_MS;
     bool is_won = claim->succeeded_at > repair->began && claim->round == repair->iteration;
     bool is_early = repair->began > 0 && events_now() < repair->began + ttl / EARLY_SHARE;
-    if (!is_won || !is_early || claim->is_handed || claim->user->is_extending ||
+    /* One round in between was lost before anything was sent. */
+    bool lacked = claim->extension.failures !=
+                  world.client[command->client].process.failed_allocations;
+    if (!is_won || !is_early || lacked || claim->is_handed || claim->user->is_extending ||
         claim->extension.is_unsure)
         return;
     if (repair->credit == 0)
@@ -159,14 +169,17 @@ void oracle_say_repair(const struct command *command, struct claim *claim)
     repair->due[command->node] = 0;
 }
 
-/* A key that was stored again is no vote in that round. */
+/* A key that was stored again is no vote in that round. That a clock may be wrong by the
+ * same reply makes it unknown what was stored. */
 void oracle_hear_repair(const struct command *command, struct claim *claim)
 {
+    const struct client *client = &world.client[command->client];
+    bool is_trusted = client->node[command->node].sample.fault_at != events_now();
     struct repair *repair = &claim->repair;
     rl_node_set bit = rl_bit(command->node);
     bool is_first = command->iteration == repair->iteration && repair->first & bit;
-    if (!is_first || command->truth != TRUTH_RECREATED || command->is_unsure ||
-        claim->garbled & bit)
+    if (!is_first || !is_trusted || command->truth != TRUTH_RECREATED ||
+        command->is_unsure || claim->garbled & bit)
         return;
     repair->again |= bit;
     repair->due[command->node] = events_now() + delay_of(claim);
