@@ -37,6 +37,7 @@ struct acquainted {
     /* The latest generation of each index that its marker had, as was read in iteration
        `has_since`, and before it; and which it had itself, the latest. */
     uint32_t has[NODES_MAX], has_before[NODES_MAX], had[NODES_MAX];
+    uint64_t had_of; /* the deployment of the last marker that was there; 0: none was */
     uint64_t has_since;
     bool was_marked;            /* a marker was there once */
     int64_t heard_at;           /* when a reply with a token was read last; true time */

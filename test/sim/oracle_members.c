@@ -241,12 +241,16 @@ void oracle_hear_marker(struct client *client, const struct command *command)
     node->has_since = client->process.iterations;
     for (unsigned i = 0; i < world.plan.n; i++)
         node->has[i] = command->generation[i];
+    if (seal->generation > 0)
+        node->had_of = seal->deployment;
     if (seal->generation > node->had[seal->index])
         node->had[seal->index] = seal->generation;
 }
 
 bool oracle_had_last(const struct client *client, unsigned node)
 {
+    if (client->node[node].had_of != client->node[0].had_of)
+        return false; /* two admissions of new nodes have left a part each */
     for (unsigned index = 0; index < world.plan.n; index++) {
         uint32_t had = client->node[node].had[index], latest = 1;
         for (unsigned i = 0; i < world.plan.n; i++)

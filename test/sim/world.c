@@ -158,12 +158,22 @@ static bool can_recover(const struct client *client)
     return can;
 }
 
+/* Of two admissions of new nodes at one time both may be withdrawn: then nothing is left.
+ */
+static bool is_founded(void)
+{
+    bool is = false;
+    for (unsigned s = 0; s < SERVERS_MAX; s++)
+        is |= world.server[s].was_active || server_marker(&world.server[s]);
+    return is;
+}
+
 static bool somebody_can_recover(void)
 {
     bool can = false;
     for (unsigned c = 0; c < world.plan.clients; c++)
         can |= can_recover(&world.client[c]);
-    return can && world.plan.promises & RL_PROMISE_SOLE;
+    return can && is_founded() && world.plan.promises & RL_PROMISE_SOLE;
 }
 
 /* Marker reads, a quarantine, and other faults of clocks and memory that end in it. */
