@@ -23,8 +23,7 @@ struct admit {
     bool begun;
     rl_node_set scanning; /* nodes whose keys are not completely scanned yet */
     rl_time deadline;
-    rl_time
-        vacant_at; /* REPLACE: when another node was first REPLACED; RL_NEVER: none is */
+    rl_time replaced_at; /* REPLACE: since when a node is REPLACED; RL_NEVER: none is */
     redlock_admit_fn *callback;
     void *arg;
     char text[REDLOCK_KEY_MAX + 16];
@@ -160,42 +159,42 @@ static unsigned find_denial(const redlock_client *client)
 }
 
 /*
- * REPLACE: another node of the list that does not vote any more, because another admission
- * gave its member index away meanwhile; n: none.
+ * REPLACE: a node of the list that does not vote any more, because another admission gave
+ * its member index away meanwhile; n: none. A node that another client readmits is
+ * REPLACED, too, until its new marker is read.
  */
-static unsigned find_other_replaced(struct admit *admit)
+static unsigned find_replaced(struct admit *admit)
 {
     const redlock_client *client = rl_client_of(&admit->task);
     const struct rl_member *member = client->members.membership.member;
     unsigned i = 0, n = client->nodes.n;
-    while (i < n && (i == admit->request.newcomer || member[i].state != RL_MEMBER_REPLACED))
+    while (i < n && member[i].state != RL_MEMBER_REPLACED)
         i++;
     if (i == n || admit->request.mode != RL_ADMIT_REPLACE)
-        admit->vacant_at = RL_NEVER;
+        admit->replaced_at = RL_NEVER;
     else
-        admit->vacant_at = rl_min(admit->vacant_at, client->loop.now);
-    return client->loop.now - REPLACED_FOR >= admit->vacant_at ? i : n;
+        admit->replaced_at = rl_min(admit->replaced_at, client->loop.now);
+    return client->loop.now - REPLACED_FOR >= admit->replaced_at ? i : n;
 }
 
 static void go_on(struct admit *admit)
 {
     const redlock_client *client = rl_client_of(&admit->task);
-    unsigned denied = find_denial(client), replaced = find_other_replaced(admit);
+    unsigned denied = find_denial(client), replaced = find_replaced(admit);
     switch (rl_admission_progress(&client->members.membership)) {
     case RL_ADMISSION_DONE: admit_finish(admit, REDLOCK_OK, REDLOCK_NO_NODE, ""); break;
     case RL_ADMISSION_LOST_RACE:
-        if (is_new(admit))
-            admit_finish(admit, REDLOCK_NOT_EMPTY, REDLOCK_NO_NODE,
-                         "another admits these nodes at the same time");
-        else
-            admit_finish(admit, REDLOCK_NOT_EMPTY, admit->request.newcomer,
-                         "another server got its member index meanwhile");
+        admit_finish(admit, REDLOCK_NOT_EMPTY, REDLOCK_NO_NODE,
+                     "another admits these nodes at the same time");
         break;
     case RL_ADMISSION_RUNNING:
         if (denied < client->nodes.n)
             admit_finish(
                 admit, REDLOCK_DENIED, (int)denied,
                 rl_node_text(&client->nodes.node[denied], client->members.refusal[denied]));
+        else if (replaced == admit->request.newcomer)
+            admit_finish(admit, REDLOCK_NOT_EMPTY, (int)replaced,
+                         "another server got its member index meanwhile");
         else if (replaced < client->nodes.n)
             admit_refuse(admit, RL_ADMISSION_MEMBER_INACTIVE, replaced);
         else
@@ -325,7 +324,7 @@ static redlock_code admit_make(redlock_client *client, unsigned how, size_t node
     if (!admit)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);
     admit->request = request;
-    admit->vacant_at = RL_NEVER;
+    admit->replaced_at = RL_NEVER;
     admit->callback = callback;
     admit->arg = arg;
     admit->deadline =

@@ -237,9 +237,6 @@ enum rl_admission_state rl_admission_progress(const struct rl_membership *member
 {
     if (membership->lost_race)
         return membership->rolling_back ? RL_ADMISSION_RUNNING : RL_ADMISSION_LOST_RACE;
-    if (membership->admission.mode == RL_ADMIT_REPLACE &&
-        membership->member[membership->admission.newcomer].state == RL_MEMBER_REPLACED)
-        return RL_ADMISSION_LOST_RACE;
     unsigned done = 0;
     for (unsigned i = 0; i < membership->params.n; i++)
         done += is_done(membership, i);

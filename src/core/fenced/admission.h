@@ -32,8 +32,7 @@ enum rl_admission_error rl_admission_begin(struct rl_membership *membership,
 enum rl_admission_state {
     RL_ADMISSION_RUNNING,
     RL_ADMISSION_DONE,
-    /* NEW, AT_ONCE: another client was first; our markers are removed again. REPLACE:
-       another server got the member index; the newcomer has a marker, and no vote. */
+    /* NEW, AT_ONCE: another client was first; our markers are removed again. */
     RL_ADMISSION_LOST_RACE,
 };
 
