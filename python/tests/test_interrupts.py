@@ -1,10 +1,15 @@
 """A signal handler that raises, at each line of the package, leaves no lock held."""
 import asyncio
+import contextlib
+import faulthandler
+import functools
 import linecache
 import os
+import random
 import signal
 import sys
 import threading
+import time
 
 import lab
 import pytest
@@ -12,6 +17,7 @@ from conftest import PATIENT
 
 import redlock_quorum as rq
 
+ROUNDS = int(os.environ.get("INTERRUPTS", "300"))  # of signals at random moments
 PACKAGE = os.path.dirname(rq.__file__)
 # At the begin of one of these, Python calls the handler before any code of it runs. The Lock
 # knows of what is still held.
@@ -177,6 +183,80 @@ def test_an_outer_level(client):
             del lock._entered[1:]
         interrupt_each_line(lambda: use(lock), check)
         hold.check()
+
+
+class Signals:
+    """Up to three of them while a call runs, at random moments: their handler raises."""
+
+    def __init__(self, draw):
+        self._draw = draw
+        self._left = 0
+        self.rounds = 0  # that were interrupted
+
+    def __enter__(self):
+        self._before = signal.signal(signal.SIGALRM, self._handle)
+        return self
+
+    def __exit__(self, *_):
+        signal.signal(signal.SIGALRM, self._before)
+
+    def _handle(self, _, frame):
+        while frame and frame.f_code is not Signals._inside.__code__:
+            frame = frame.f_back
+        if frame and self._left:
+            self._left -= 1
+            if not self._left:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            raise KeyboardInterrupt
+
+    def _inside(self, call):
+        call()
+
+    def during(self, call, seconds):
+        self._left = wanted = self._draw.choice((1, 1, 1, 2, 3))
+        signal.setitimer(signal.ITIMER_REAL, self._draw.uniform(1e-6, seconds),
+                         seconds / 4)
+        try:
+            self._inside(call)
+        except (KeyboardInterrupt, rq.NotAcquired):
+            pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        self.rounds += self._left < wanted
+
+
+def test_signals_at_random_moments(client, other):
+    """One to three in a call: no call is stuck, and no lock and no thread is left."""
+    draw, ends = random.Random(ROUNDS), threading.Event()
+    locks = {key: client.lock(key, ttl=3600) for key in ("own", "taken")}
+
+    def take():
+        while not ends.is_set():
+            with other.lock("taken"):
+                time.sleep(draw.uniform(0, 0.01))
+    ways = [(use, "own", 0.001), (acquire, "own", 0.001), (use_hold, "own", 0.001),
+            (use, "taken", 0.005), (lambda lock: lock.acquire(timeout=0.02), "taken", 0.02)]
+    taker = threading.Thread(target=take)
+    taker.start()
+    threads = len(os.listdir("/proc/self/task"))
+    try:
+        with Signals(draw) as signals:
+            while signals.rounds < ROUNDS:
+                faulthandler.dump_traceback_later(4 * lab.STATE_SECONDS, exit=True)  # stuck
+                call, key, seconds = draw.choice(ways)
+                signals.during(functools.partial(call, locks[key]), seconds)
+                while locks[key]._uses:  # no code of the lock has run (NOT_GUARDED)
+                    with contextlib.suppress(rq.NotHeld):  # a second one came in release()
+                        locks[key].release()
+                lab.wait_for(lambda: not client._callers and not client._stops and
+                             not client._holds, "no call and no hold")
+                locks[key]._entered.clear()
+                other.lock(key).acquire(timeout=60).release()
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        ends.set()
+        taker.join()
+    lab.wait_for(lambda: len(os.listdir("/proc/self/task")) < threads, "no thread more")
 
 
 async def async_use(lock):
