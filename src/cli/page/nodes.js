@@ -62,7 +62,7 @@ const EVENT_LOOKS = {error: "bad", warning: "warn", info: ""};
 
 function showEvents(events, nodes) {
   const names = namesOf(nodes), nameOf = (uri) => names[nodes.findIndex((node) => node.uri === uri)] ?? "";
-  byId("events-head").hidden = byId("events").hidden = !events.length;
+  byId("events-head").hidden = byId("recent").hidden = !events.length;
   fill(byId("events"), [["Time"], ["Node"], ["Event"]], events.map(({at_ms: at, level, node, text}) => ({
     cells: [clock(at), nameOf(node), [EVENT_LOOKS[level] ?? "", text]]})));
 }
