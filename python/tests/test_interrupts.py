@@ -242,7 +242,7 @@ def test_signals_at_random_moments(client, other):
     try:
         with Signals(draw) as signals:
             while signals.rounds < ROUNDS:
-                faulthandler.dump_traceback_later(4 * lab.STATE_SECONDS, exit=True)  # stuck
+                faulthandler.dump_traceback_later(2 * lab.STATE_SECONDS, exit=True)  # stuck
                 call, key, seconds = draw.choice(ways)
                 signals.during(functools.partial(call, locks[key]), seconds)
                 while locks[key]._uses:  # no code of the lock has run (NOT_GUARDED)
@@ -251,7 +251,9 @@ def test_signals_at_random_moments(client, other):
                 lab.wait_for(lambda: not client._callers and not client._stops and
                              not client._holds, "no call and no hold")
                 locks[key]._entered.clear()
-                other.lock(key).acquire(timeout=60).release()
+                free = other.lock(key).acquire(timeout=60)
+                assert free, "it is still held"
+                free.release()
     finally:
         faulthandler.cancel_dump_traceback_later()
         ends.set()
