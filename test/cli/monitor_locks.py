@@ -163,6 +163,16 @@ def _(quorum):
         changed(extend_set, is_extended, "an extension of a set")
 
 
+@case("a key with a NUL, or with a byte 0xc0, is asked again by its own name")
+def _(quorum):
+    fill(quorum, dict.fromkeys([b"job:\0", b"job:a\0b", b"job:a\xc0b", b"job:a\xc0\x80"], "host"))
+    with Monitor(quorum) as monitor:
+        answer = scanned(monitor, lambda answer: len(answer["locks"]) == 4 and all(
+            row["seen_ms"] > scan_end(answer) + 100 for row in answer["locks"]), prefix="job:")
+    equal({row["key"]: (row["state"], row["holder"], row["agreeing"]) for row in answer["locks"]},
+          dict.fromkeys(("job:\0", "job:a\0b", r"job:a\xc0b", r"job:a\xc0\x80"), ("held", "host", 5)), "rows")
+
+
 @case("the metrics have the locks by prefix and state")
 def _(quorum):
     fill(quorum, {"job:1": "x", "job:2": "y", 'q"\\\n:': "x", "k": "x"})

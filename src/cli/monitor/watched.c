@@ -19,19 +19,28 @@ void watched_free(struct watched *watched)
 }
 
 /* A lock of several keys is looked at by its first one. The caller frees it. */
-static char *key_of(const struct row *row)
+static char *key_of(const struct row *row, size_t *ret_len)
 {
-    return row->slot > 0 ? cli_format("%s!%u", row_key(row), row->slot)
-                         : cli_format("%s", row_key(row));
+    char *name = row->slot > 0 ? cli_format("%s!%u", row_key(row), row->slot)
+                               : cli_format("%s", row_key(row));
+    char *key = row_read_key(name, ret_len);
+    free(name);
+    return key;
+}
+
+static bool has_key(const struct watched_lock *lock, const char *key, size_t key_len)
+{
+    return lock->key && lock->key_len == key_len && memcmp(lock->key, key, key_len) == 0;
 }
 
 /* The lock with this key, or the place that was wanted least lately. NULL: none is free. */
-static struct watched_lock *find(struct watched *watched, const char *key, int64_t now)
+static struct watched_lock *find(struct watched *watched, const char *key, size_t key_len,
+                                 int64_t now)
 {
     struct watched_lock *place = NULL;
     for (size_t i = 0; i < WATCHED_MAX; i++) {
         struct watched_lock *lock = &watched->lock[i];
-        if (lock->key && strcmp(lock->key, key) == 0)
+        if (has_key(lock, key, key_len))
             return lock;
         if (!lock->asked && (!place || lock->wanted_us < place->wanted_us))
             place = lock;
@@ -82,7 +91,7 @@ static void inspected(redlock_client *client, const redlock_inspection *found, v
 {
     struct watched_lock *lock = arg;
     const redlock_listed listed = {
-        .key = lock->key, .key_len = strlen(lock->key), .inspection = found};
+        .key = lock->key, .key_len = lock->key_len, .inspection = found};
     struct row fresh;
     (void)client;
     lock->asked = false;
@@ -101,18 +110,20 @@ static void inspected(redlock_client *client, const redlock_inspection *found, v
 static void inspect(struct watched_lock *lock, const struct watched *watched)
 {
     if (!lock->asked)
-        lock->asked = redlock_inspect(watched->cli->client, lock->key, strlen(lock->key),
+        lock->asked = redlock_inspect(watched->cli->client, lock->key, lock->key_len,
                                       inspected, lock) == REDLOCK_OK;
 }
 
 struct row watched_want(struct watched *watched, const struct row *row)
 {
     int64_t now = cli_clock_us(CLOCK_BOOTTIME);
-    char *key = key_of(row);
-    struct watched_lock *lock = find(watched, key, now);
-    if (lock && (!lock->key || strcmp(lock->key, key) != 0)) {
+    size_t key_len;
+    char *key = key_of(row, &key_len);
+    struct watched_lock *lock = find(watched, key, key_len, now);
+    if (lock && !has_key(lock, key, key_len)) {
         drop(lock);
         lock->key = key;
+        lock->key_len = key_len;
         key = NULL;
     }
     free(key);

@@ -7,7 +7,8 @@
 #define WATCHED_MAX 200 /* of all viewers together */
 
 struct watched_lock {
-    char *key; /* on the nodes; NULL: none */
+    char *key; /* as it is on the nodes; NULL: none */
+    size_t key_len;
     int64_t wanted_us;
     bool asked;     /* an inspection will call back */
     bool has_fresh; /* the next one is known */

@@ -59,8 +59,7 @@ static char *write_key(char *to, const char *key, size_t len)
     return to + 1;
 }
 
-/* The key as it is on the nodes. The caller frees it. */
-static char *read_key(const char *key, size_t *ret_len)
+char *row_read_key(const char *key, size_t *ret_len)
 {
     char *bytes = cli_need_memory(malloc(strlen(key) + 1)), *to = bytes;
     for (; *key; key++) {
@@ -75,7 +74,7 @@ static char *read_key(const char *key, size_t *ret_len)
 static json_t *key_json(const char *key)
 {
     size_t len;
-    char *bytes = read_key(key, &len);
+    char *bytes = row_read_key(key, &len);
     json_t *string = cli_json_bytes(bytes, len);
     free(bytes);
     return string;
@@ -84,7 +83,7 @@ static json_t *key_json(const char *key)
 static char *printable_key(const char *key)
 {
     size_t len;
-    char *bytes = read_key(key, &len), *text = cli_printable_bytes(bytes, len);
+    char *bytes = row_read_key(key, &len), *text = cli_printable_bytes(bytes, len);
     free(bytes);
     return text;
 }

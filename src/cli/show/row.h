@@ -52,6 +52,9 @@ static inline const char *row_next_key(const char *key)
     return key + strlen(key) + 1;
 }
 
+/* A key of a row as it is on the nodes. The caller frees it. */
+char *row_read_key(const char *key, size_t *ret_len);
+
 /* The finding at a key. Ends the process if there is no memory. */
 void row_take(struct row *row, const redlock_listed *listed);
 void row_free(struct row *row);
