@@ -94,13 +94,13 @@ static bool is_usual(int code)
            code == REDLOCK_EXPIRED || code == REDLOCK_DENIED || code == REDLOCK_UNCONFIRMED;
 }
 
-/* All acquires of the client are the canary's. */
 static void add_gauge(const char *name, const char *help, bool value, FILE *to)
 {
     add_head(name, "gauge", help, to);
     fprintf(to, "%s %d\n", name, value);
 }
 
+/* All acquires of the client are the canary's. */
 static void add_canary(const struct canary *canary, const redlock_stats *stats, FILE *to)
 {
     const char *cycles = "redlock_canary_cycles_total";
