@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 
 import lab
 from lab import case, check, equal, finish, on
@@ -160,6 +161,19 @@ def _(quorum):
         outcome = lab.redlock(*words, "touch", out, env=on(quorum, **lab.keeper_shim(SHIM_DEAF="1")))
         outcome.expect(125, err=r"^redlock: [^\n]*the keeper process:? lost redlock[^\n]*\n$")
         check(not os.path.exists(out), "the command has run")
+    equal(quorum.keys(), 0, "keys")
+
+
+@case("a keeper that finds no memory for its reports sends them again after a while")
+def _(quorum):
+    for script in ("until [ $(wc -c < {0}) -ge 40 ]; do sleep 0.02; done", "true"):
+        path = lab.temporary("starved")
+        lab.write(path, "")
+        begun = time.monotonic()
+        lab.redlock("run", "k", "sh", "-c", script.format(path),
+                    env=on(quorum, **lab.keeper_shim(SHIM_STARVED=path))).expect(0, err="^$")
+        equal(len(lab.read(path)), 40, "reports without memory")
+        check(time.monotonic() - begun > 0.2, "it did not wait")
     equal(quorum.keys(), 0, "keys")
 
 

@@ -18,6 +18,8 @@
  *     SHIM_LATE_KILL=1   CMD's group dies of the keeper's first KILL only when the keeper,
  *                        which has read its own list of children, reads that of CMD
  *     SHIM_DEAF=1        the keeper cannot read what redlock sends: there is no memory
+ *     SHIM_STARVED=FILE  the keeper's first 40 reports find no memory; it appends a byte to
+ *                        FILE for each
  *     SHIM_NO_SYNC=1     no file of redlock can be synced
  *     SHIM_TIMER=FILE    the keeper appends a byte to FILE whenever it sets its timer
  */
@@ -87,15 +89,28 @@ static void hold(const char *fifo)
     close(open(fifo, O_RDONLY | O_CLOEXEC));
 }
 
+static void count_in(const char *path)
+{
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (file < 0 || write(file, "x", 1) != 1)
+        abort();
+    close(file);
+}
+
 /* Redlock sends without MSG_DONTWAIT to the nodes. */
 ssize_t send(int fd, const void *bytes, size_t size, int flags)
 {
     ssize_t (*next)(int, const void *, size_t, int);
-    const char *fifo = getenv("SHIM_HOLD_START");
-    static int held;
+    const char *fifo = getenv("SHIM_HOLD_START"), *starved = getenv("SHIM_STARVED");
+    static int held, failures;
     find("send", &next);
     if (fifo && (flags & MSG_DONTWAIT) && !is_keeper() && !held++)
         hold(fifo);
+    if (starved && is_keeper() && failures < 40) {
+        count_in(starved);
+        errno = failures++ % 2 ? ENOMEM : ENOBUFS;
+        return -1;
+    }
     return next(fd, bytes, size, flags);
 }
 
@@ -256,11 +271,7 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *when,
     int (*next)(int, int, const struct itimerspec *, struct itimerspec *);
     const char *path = getenv("SHIM_TIMER");
     find("timerfd_settime", &next);
-    if (path && is_keeper()) {
-        int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-        if (file < 0 || write(file, "x", 1) != 1)
-            abort();
-        close(file);
-    }
+    if (path && is_keeper())
+        count_in(path);
     return next(fd, flags, when, ret_old);
 }

@@ -27,7 +27,8 @@
 #define LOOK_AFTER_TERM_MS 20
 #define LOOK_AFTER_KILL_MS 2
 
-#define REPORTS_MAX 8 /* more than the number of reports that must arrive */
+#define RESEND_MS   10 /* while the kernel is short of memory */
+#define REPORTS_MAX 8  /* more than the number of reports that must arrive */
 
 int64_t keeper_clock(void)
 {
@@ -59,6 +60,7 @@ struct keeper {
     struct kill_tree kill_tree;
     struct keeper_report report[REPORTS_MAX]; /* not sent to redlock yet */
     size_t reports;
+    bool is_starved; /* the kernel had no memory for the first one */
 };
 
 /* --- reports --- */
@@ -68,8 +70,8 @@ static bool send_report(const struct keeper *keeper, const struct keeper_report 
 {
     ssize_t size =
         send(keeper->redlock, report, sizeof(*report), MSG_NOSIGNAL | MSG_DONTWAIT);
-    return size >= 0 || (errno != EAGAIN && errno != EINTR && errno != ENOBUFS &&
-                         errno != ENOMEM);
+    return size >= 0 ||
+           (errno != EAGAIN && errno != EINTR && errno != ENOBUFS && errno != ENOMEM);
 }
 
 /* Sends as many reports as the socket takes: redlock may be stopped. */
@@ -78,9 +80,17 @@ static void send_reports(struct keeper *keeper)
     size_t sent = 0;
     while (sent < keeper->reports && send_report(keeper, &keeper->report[sent]))
         sent++;
+    int error = errno;
     keeper->reports -= sent;
     memmove(keeper->report, keeper->report + sent,
             keeper->reports * sizeof(keeper->report[0]));
+    keeper->is_starved = keeper->reports > 0 && (error == ENOBUFS || error == ENOMEM);
+}
+
+/* Nothing tells when memory is back: the socket is writable all the while. */
+static short output_event(const struct keeper *keeper)
+{
+    return keeper->reports > 0 && !keeper->is_starved ? POLLOUT : 0;
 }
 
 static void report(struct keeper *keeper, enum keeper_event news, int64_t value)
@@ -288,8 +298,8 @@ _Noreturn static void finish(struct keeper *keeper, bool clean)
         keeper->plan->end(keeper->plan->arg);
     report(keeper, KEEPER_SWEPT, clean);
     while (keeper->reports > 0) {
-        struct pollfd file = {.fd = keeper->redlock, .events = POLLOUT};
-        poll(&file, 1, -1);
+        struct pollfd file = {.fd = keeper->redlock, .events = output_event(keeper)};
+        poll(&file, 1, keeper->is_starved ? RESEND_MS : -1);
         send_reports(keeper);
     }
     if (clean && keeper_clock() >= keeper->lock.release_us && outlives_redlock(keeper))
@@ -426,7 +436,7 @@ static void redlock_is_gone(struct keeper *keeper)
 static int next_look_ms(const struct keeper *keeper)
 {
     if (keeper->ending == NOT_ENDING)
-        return -1;
+        return keeper->is_starved ? RESEND_MS : -1;
     bool is_slow = keeper->ending == TERMINATING && keeper->kill_tree.clean == 0;
     return is_slow ? LOOK_AFTER_TERM_MS : LOOK_AFTER_KILL_MS;
 }
@@ -537,7 +547,7 @@ void keeper_main(const struct keeper_plan *plan, int redlock)
         report(&keeper, KEEPER_BEGUN, 0);
     }
     for (;;) {
-        short wanted = keeper.reports > 0 ? POLLIN | POLLOUT : POLLIN;
+        short wanted = (short)(POLLIN | output_event(&keeper));
         struct pollfd files[] = {{.fd = keeper.gone ? -1 : redlock, .events = wanted},
                                  {.fd = keeper.timer, .events = POLLIN},
                                  {.fd = keeper.children, .events = POLLIN},
