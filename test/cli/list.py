@@ -185,6 +185,16 @@ def _(quorum):
     equal(set(listed(quorum)), {"all", "one", "each"}, "the others agree")
 
 
+@case("an unknown lock whose nodes are all connected: no node is said to have failed")
+def _(quorum):
+    for index, server in enumerate(quorum.servers):
+        server.call("ACL", "SETUSER", "weak", "on", "nopass", "~*" if index else "~other", "&*", "+@all")
+        if index in (0, 2, 3):
+            server.call("SET", "k", TOKEN, "PX", 600000)
+    redlock("list", *PATIENT, "--user", "weak", env=on(quorum, REDLOCK_PASSWORD="x")).expect(
+        69, err="^redlock: list: of 1 key it is unknown whether it is held: too few nodes replied\n$")
+
+
 @case("a user with the rights that check prints for it lists all")
 def _(quorum):
     acquire(quorum, "--redisson", "java")

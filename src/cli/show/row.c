@@ -261,6 +261,7 @@ char *row_why_not_all(const struct cli *cli, redlock_code code, size_t unknown)
     if (code == REDLOCK_DENIED)
         return cli_format("the user lacks a right: redlock check --acl --list prints all");
     size_t count = redlock_client_explain(cli->client, nodes, REDLOCK_NODES_MAX);
+    bool failed = cli_count_faults(nodes, count) > 0;
     char *faults = cli_faults(nodes, count);
     char *text =
         code != REDLOCK_OK
@@ -269,7 +270,8 @@ char *row_why_not_all(const struct cli *cli, redlock_code code, size_t unknown)
                   "of %zu %s it is unknown whether %s held: too few nodes "
                   "replied%s%s",
                   unknown, unknown == 1 ? "key" : "keys",
-                  unknown == 1 ? "it is" : "they are", *faults ? ": " : "", faults);
+                  unknown == 1 ? "it is" : "they are", failed ? ": " : "",
+                  failed ? faults : "");
     free(faults);
     return text;
 }
