@@ -334,14 +334,17 @@ class Use:
     def __init__(self, lock: Lock) -> None:
         self.lock = weakref.ref(lock)
         self.hold: Callable[[], Hold | None] = _no_hold
+        self.first: Callable[[], Hold | None] = _no_hold  # before any Condition.wait()
         self.thread = threading.current_thread()  # not its number, which may be used again
         self.is_over = True
         self.why_lost: Lost | None = None  # before a Condition.wait(), which cannot raise it
 
     def begin(self, hold: Hold, level: Level) -> None:
-        before, lock = self.hold(), self.lock()
-        if before:
-            before._next = hold
+        first, lock = self.first(), self.lock()
+        if first:
+            first._next = hold
+        if self.first is _no_hold:
+            self.first = weakref.ref(hold)
         self.hold = weakref.ref(hold)
         hold._uses[level] = self
         if lock:

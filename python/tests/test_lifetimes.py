@@ -10,6 +10,7 @@ import pickle
 import sys
 import threading
 import warnings
+import weakref
 
 import lab
 import pytest
@@ -176,6 +177,18 @@ def test_a_hold_without_its_lock_in_a_condition(client, other):
         lock.acquire().release()
     lab.wait_for(lambda: not client._holds, "the end")
     other.lock("k").acquire(timeout=60).release()
+
+
+@pytest.mark.parametrize("begin", [lambda lock: lock, lambda lock: lock.acquire()])
+def test_each_hold_of_a_loop_of_waits_ends_with_the_next_one(client, begin):
+    lock = client.lock("k")
+    condition, holds = threading.Condition(lock), []
+    with no_collector(), begin(lock) as hold:
+        for _ in range(5):
+            condition.wait(0.001)
+            holds.append(weakref.ref(*lock._uses.values()))
+        assert [each() is not None for each in holds] == [False] * 4 + [True]
+        assert hold.lost
 
 
 def test_async_holds_that_are_forgotten_after_errors(quorum):
