@@ -53,11 +53,20 @@ static bool send_to(struct hold_time *hold, unsigned node)
                : rl_nodes_send_raw(&client->nodes, &hold->task, 0, tell, 5, node);
 }
 
+/* Of a client with fenced locks it tells only nodes that may vote: the key would prevent
+   the admission of another one. */
+static rl_node_set nodes_of(const struct hold_time *hold)
+{
+    const redlock_client *client = rl_client_of(&hold->task);
+    bool is_any = hold->callback || !client->members.membership.active;
+    return client->nodes.view.open & (is_any ? ~(rl_node_set)0 : client->members.active);
+}
+
 static void hold_time_send_all(struct hold_time *hold)
 {
     redlock_client *client = rl_client_of(&hold->task);
     hold->asked = true;
-    for (rl_node_set rest = client->nodes.view.open; rest; rest &= rest - 1) {
+    for (rl_node_set rest = nodes_of(hold); rest; rest &= rest - 1) {
         unsigned node = rl_first(rest);
         if (send_to(hold, node))
             hold->waiting |= rl_bit(node);

@@ -99,6 +99,15 @@ def _(quorum):
     equal(quorum.keys(), 0, "keys")
 
 
+@case("of a fenced lock only nodes that may vote remember it: another node could not be admitted")
+def _(quorum):
+    redlock("admit", *PATIENT, "--new", "--at-once", env=on(quorum)).expect(0)
+    quorum[4].call("FLUSHALL")
+    hold = Hold(quorum, "--fence")
+    equal(hold.release(3000), 0, "a release")
+    equal([ms > 0 for ms in remembered(quorum)], [True] * 4 + [False], "nodes that remember it")
+
+
 @case("the file of another boot has no time that could be told")
 def _(quorum):
     hold = Hold(quorum)
