@@ -275,6 +275,49 @@ Test(membership_clock, of_a_majority_at_once_by_different_amounts_means_the_node
     cr_assert_eq(set_two(0, 100 * RL_SECOND + 50 * RL_MS), 7, "within the slack");
 }
 
+/* Longer than the slack, and less than the amount by which a clock is set below. */
+#define FAR      (700 * RL_MS)
+#define SET_AWAY (1500 * RL_MS)
+
+static void vote_from_far(struct agent *agent, unsigned times)
+{
+    for (unsigned i = 0; i < times * 3; i++) {
+        agent->stores->now += i % 3 ? 0 : RL_SECOND;
+        vote_slowly(agent, i % 3, FAR);
+    }
+}
+
+/* Nodes 0 and 1 of 3 are far away, and are set one after the other. */
+Test(membership_clock, of_a_far_majority_one_by_one_means_the_nodes_clocks)
+{
+    struct stores stores;
+    struct agent agent;
+    agent_open(&agent, &stores, 3);
+    vote_from_far(&agent, 3);
+    stores.store[0].off += SET_AWAY;
+    vote_from_far(&agent, 5);
+    cr_assert_eq(agent_active(&agent), 6);
+    stores.store[1].off += SET_AWAY;
+    vote_from_far(&agent, 1);
+    cr_assert_eq(agent_active(&agent), 4);
+}
+
+/* Our clock was wrong once; much later node 0 is set. */
+Test(membership_clock, of_a_far_node_is_doubted_after_the_clients_was_wrong)
+{
+    struct stores stores;
+    struct agent agent;
+    agent_open(&agent, &stores, 3);
+    vote_from_far(&agent, 3);
+    for (unsigned i = 0; i < 3; i++)
+        stores.store[i].off -= SET_AWAY;
+    vote_from_far(&agent, 20);
+    cr_assert_eq(agent_active(&agent), 7);
+    stores.store[0].off += SET_AWAY;
+    vote_from_far(&agent, 2);
+    cr_assert_eq(agent_active(&agent), 6);
+}
+
 /* It is not known when the other one was set. */
 Test(membership_clock, of_a_majority_within_one_interval_passes_for_the_clients_clock)
 {
@@ -592,20 +635,21 @@ Test(membership_clock, of_nodes_of_no_deployment_does_not_matter)
 
 /*
  * The command that quarantines node 1 is under way; then node 0 seems off, too: two of
- * three.
+ * three. Its reply before that took so long that it attests node 1's change, but just so.
  */
 static void open_quarantining(struct stores *stores, struct agent *agent)
 {
+    const rl_time change = 2 * RL_SECOND, took = change - 20 * RL_MS;
     open_timed(stores, agent, 3);
-    set_clock(stores, 1);
+    stores->store[1].off += change;
     vote(agent, 1);
-    stores->now += RL_SECOND;
-    vote_slowly(agent, 0, RL_SECOND);
-    vote_slowly(agent, 2, RL_SECOND);
+    stores->now += took;
+    vote_slowly(agent, 0, took);
+    vote_slowly(agent, 2, took);
     cr_assert_eq(agent_next_command(agent) & 2, 2);
     cr_assert(agent->transit[1].command.write);
     cr_assert_not(agent->transit[1].command.wanted.active);
-    set_clock(stores, 0);
+    stores->store[0].off += change;
     vote(agent, 0);
     agent_next_command(agent);
     cr_assert_not(agent->membership.doubted & 2, "it was our clock");

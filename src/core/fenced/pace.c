@@ -19,6 +19,7 @@ RL_RARE static void pace_start(struct rl_pace *pace, rl_time high, rl_time sent,
         .since = received,
         .agree = first,
         .quick = first,
+        .last = {sent, reported - received, high},
         .agreed_at = sent,
         .change = pace->change,
     };
@@ -42,14 +43,22 @@ static enum rl_clock_error clock_error(const struct rl_pace *pace, rl_time recei
 
 /* A reply that took long agrees with much: it is no proof that nothing changed before it.
  */
-static void note_agreement(struct rl_pace *pace, rl_time sent, rl_time received,
-                           rl_time slack)
+static void note_agreement(struct rl_pace *pace, rl_time received, rl_time slack)
 {
-    rl_time took = received - sent;
-    if (took <= slack)
-        pace->agreed_at = sent;
+    const struct rl_pace_reply *last = &pace->last;
+    rl_time took = received - last->sent;
+    if (pace->low - last->low <= slack && last->high - pace->high <= slack)
+        pace->agreed_at = last->sent;
     if (pace->quick.width > slack && took <= pace->quick.width / 2)
         pace->quick = (struct rl_pace_agreement){received, took};
+}
+
+/* The request of the last reply that would have shown a change before it. */
+static rl_time changed_after(const struct rl_pace *pace, rl_time low, rl_time high,
+                             rl_time allowed, rl_time slack)
+{
+    rl_time gap = gap_of(pace->last.low - allowed, pace->last.high + allowed, low, high);
+    return gap > slack ? pace->last.sent : pace->agreed_at;
 }
 
 /* (safety.md, Clocks) */
@@ -72,7 +81,7 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time 
     if (excess > slack || sent - since >= RL_PACE_STILL) {
         pace->change = (struct rl_pace_change){
             .error = clock_error(pace, received, reported, gap),
-            .after = pace->agreed_at,
+            .after = changed_after(pace, reported - received, most, allowed, slack),
             .until = received,
             .least = reported - received - high - slack,
             .most = most - low + slack,
@@ -92,7 +101,8 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time 
         pace->low = rl_max(reported - received, low);
         pace->high = rl_min(most, high);
     }
-    note_agreement(pace, sent, received, slack);
+    pace->last = (struct rl_pace_reply){sent, reported - received, most};
+    note_agreement(pace, received, slack);
     return true;
 }
 
