@@ -128,6 +128,9 @@ typedef struct redlock_inspection {
     unsigned depth;
     unsigned waiting; /* how many wait, up to 100: the most that a node has */
     int64_t fence;    /* the largest that a node with this value stores; or NO_FENCE */
+    /* when the most frequent value was made: since 1970, in whole seconds, by the clock of
+     * its holder; or UNKNOWN */
+    int64_t since_ms;
 } redlock_inspection;
 
 typedef void redlock_inspect_fn(redlock_client *client,

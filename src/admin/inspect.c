@@ -130,6 +130,12 @@ static bool is_known(const struct inspection *inspection, const redlock_inspecti
                              report->agreeing);
 }
 
+static int64_t since_of(const char *value)
+{
+    int64_t since = rl_token_since(value);
+    return since < 0 ? since : 1000 * since;
+}
+
 static void summarize(struct inspection *inspection, redlock_inspection *report)
 {
     const redlock_client *client = rl_client_of(&inspection->task);
@@ -146,6 +152,7 @@ static void summarize(struct inspection *inspection, redlock_inspection *report)
             continue;
         report->agreeing = count;
         report->depth = inspection->depth[i];
+        report->since_ms = since_of(inspection->value[i]);
         report->fence = highest_fence(inspection, client->nodes.n, i);
     }
     if (report->code == REDLOCK_OK && !is_known(inspection, report)) {
@@ -165,6 +172,7 @@ static void inspect_finish(struct inspection *inspection, redlock_code code)
         .quorum = client->nodes.q,
         .nodes = each,
         .count = client->nodes.n,
+        .since_ms = REDLOCK_UNKNOWN,
     };
     const char **reader = new_readers(inspection, client->nodes.n);
     rl_client_note_absent(client, inspection->ballot, false);

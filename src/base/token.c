@@ -10,6 +10,11 @@
 #define GROUP_DIGITS 8
 #define GROUPS       (RL_TOKEN_BYTES / GROUP_BYTES)
 #define DIGITS       (GROUPS * GROUP_DIGITS)
+#define SECOND_AT                                                                          \
+    (RL_TOKEN_BYTES - GROUP_BYTES) /* of the last group, which no word is in */
+
+#define SINCE_LEAST  INT64_C(1767225600) /* 2026: no token is older */
+#define SINCE_FUTURE 60                  /* seconds by which clocks may differ */
 
 _Static_assert(DIGITS == RL_TOKEN_DIGITS && REDLOCK_LABEL_MAX == RL_LABEL_MAX,
                "core/kind.c looks at them");
@@ -34,7 +39,7 @@ static void write_group(const uint8_t bytes[GROUP_BYTES], char digits[GROUP_DIGI
     memcpy(digits, &bits, GROUP_DIGITS);
 }
 
-static const uint8_t *take_bits(struct rl_token_bits *bits)
+static uint8_t *take_bits(struct rl_token_bits *bits)
 {
     if (bits->used == bits->drawn) {
         unsigned count = bits->wanted < RL_TOKEN_BATCH ? bits->wanted : RL_TOKEN_BATCH;
@@ -58,12 +63,25 @@ size_t rl_token_len(const char *mark, const char *label)
     return strlen(mark) + DIGITS + (*label ? 1 + strlen(label) : 0);
 }
 
-bool rl_token_make(struct rl_token_bits *bits, const char *mark, const char *label,
-                   char *ret_token)
+/* The clock is read once a second: a clock that is set is noticed by the next one. */
+static uint32_t second_at(struct rl_token_bits *bits, rl_time now)
 {
-    const uint8_t *bytes = take_bits(bits);
+    if (now >= bits->second_ends) {
+        int64_t us = rl_system_clock_ns(CLOCK_REALTIME) / 1000;
+        bits->second = (uint32_t)(us / RL_SECOND);
+        bits->second_ends = now + RL_SECOND - us % RL_SECOND;
+    }
+    return bits->second;
+}
+
+bool rl_token_make(struct rl_token_bits *bits, rl_time now, const char *mark,
+                   const char *label, char *ret_token)
+{
+    uint8_t *bytes = take_bits(bits);
     if (!bytes)
         return false;
+    uint32_t second = htobe32(second_at(bits, now));
+    memcpy(bytes + SECOND_AT, &second, sizeof(second));
     char *at = stpcpy(ret_token, mark);
     for (int i = 0; i < GROUPS; i++, at += GROUP_DIGITS)
         write_group(bytes + i * GROUP_BYTES, at);
@@ -112,6 +130,19 @@ redlock_kind rl_token_kind_to_adopt(const char *token, bool *ret_fenced)
 bool rl_token_is_ours(const char *value)
 {
     return kind_of(value) != NULL;
+}
+
+int64_t rl_token_since(const char *value)
+{
+    const struct rl_kind *kind = kind_of(value);
+    if (!kind)
+        return REDLOCK_UNKNOWN;
+    const char *digits = value + strlen(kind->mark) + DIGITS - GROUP_DIGITS;
+    int64_t bits = 0;
+    for (int i = 0; i < GROUP_DIGITS; i++)
+        bits = bits << 5 | (digits[i] >= 'a' ? digits[i] - 'a' : digits[i] - '2' + 26);
+    int64_t since = bits >> 8, now = rl_system_clock_ns(CLOCK_REALTIME) / 1000 / RL_SECOND;
+    return since >= SINCE_LEAST && since <= now + SINCE_FUTURE ? since : REDLOCK_UNKNOWN;
 }
 
 const char *rl_token_label(const char *value)

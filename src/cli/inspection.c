@@ -94,13 +94,14 @@ json_t *inspection_json(const struct inspection *inspection, const char *key)
     const redlock_inspection *found = &inspection->found;
     const redlock_node *holder = cli_holder(inspection->nodes, found->count);
     json_t *object = json_pack(
-        "{s:o, s:s, s:o, s:i, s:o, s:i, s:o, s:i, s:i, s:i, s:i, s:o}", "key",
+        "{s:o, s:s, s:o, s:o, s:i, s:o, s:i, s:o, s:i, s:i, s:i, s:i, s:o}", "key",
         cli_json_text(key), "state", inspection_name(inspection_state(inspection)),
-        "holder", holder ? cli_json_text(holder->holder) : json_null(), "readers",
-        found->readers, "reading", reading_json(inspection), "depth", found->depth,
-        "remaining_ms", cli_json_known(holder ? found->remaining_ms : REDLOCK_UNKNOWN),
-        "agreeing", found->agreeing, "held", found->held, "free", found->free, "quorum",
-        found->quorum, "nodes", cli_nodes_json(inspection->nodes, found->count));
+        "holder", holder ? cli_json_text(holder->holder) : json_null(), "since_ms",
+        cli_json_known(found->since_ms), "readers", found->readers, "reading",
+        reading_json(inspection), "depth", found->depth, "remaining_ms",
+        cli_json_known(holder ? found->remaining_ms : REDLOCK_UNKNOWN), "agreeing",
+        found->agreeing, "held", found->held, "free", found->free, "quorum", found->quorum,
+        "nodes", cli_nodes_json(inspection->nodes, found->count));
     json_object_update_new(object, cli_json_kind(holder ? holder->value : NULL));
     return object;
 }

@@ -237,8 +237,8 @@ static void begin_attempt(redlock_lease *lease, enum rl_handle_state state)
     if (config->kind->type == REDLOCK_KIND_SLOT)
         rl_attempt_choose_slot(lease->attempt, rl_waiting_slot(lease));
     char *token = rl_attempt_own(lease->attempt, &lease->first.task);
-    if (!rl_token_make(&client->loop.token_bits, config->kind->mark, client->options.label,
-                       token)) {
+    if (!rl_token_make(&client->loop.token_bits, client->loop.now, config->kind->mark,
+                       client->options.label, token)) {
         /* A command to leave the wait queue may still send the token: send zeros. */
         memset(token, 0, lease->attempt->token_len);
         finish_acquire(lease, REDLOCK_SYSTEM);

@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import sys
+import time
 import unicodedata
 
 import lab
@@ -47,6 +48,32 @@ def _(quorum):
         check(0 < row["remaining_ms"] <= 600000, row)
         lab.matches(row["holder"], r":\d+$", "holder")
         equal(row["fence"] is not None, row["fenced"], "a fence")
+
+
+@case("since when a lock is held, by its holder's clock; an extension changes nothing")
+def _(quorum):
+    before = int(time.time()) * 1000
+    for words in (["k"], ["--shared", "s"], ["--and", "b", "a"], ["--slots", "2", "pool"],
+                  ["--redisson", "java"]):
+        acquire(quorum, *words)
+    token = redlock("acquire", *PATIENT, "-n", "-t", "1m", "held", env=on(quorum)).expect(0).out.strip()
+    after = time.time() * 1000
+    for server in quorum.servers:
+        server.call("SET", "old", TOKEN, "PX", 600000)
+        server.call("SET", "random", "p" + "q" * 32, "PX", 600000)
+    rows = listed(quorum, "--foreign")
+    unknown = [rows.pop(key)["since_ms"] for key in ("old", "random")]
+    equal(unknown, [None, None], "of a token without a time")
+    for row in rows.values():
+        check(before <= row["since_ms"] <= after, f"{before} {after} {row}")
+    lab.wait_for(lambda: int(time.time()) * 1000 > rows["held"]["since_ms"], "another second")
+    redlock("extend", *PATIENT, "-t", "10m", "held", env=on(quorum, REDLOCK_TOKEN=token)).expect(0)
+    equal(listed(quorum)["held"]["since_ms"], rows["held"]["since_ms"], "after an extension")
+    status = json.loads(redlock("status", *PATIENT, "--json", "held", env=on(quorum)).expect(0).out)
+    equal(status["since_ms"], rows["held"]["since_ms"], "status")
+    shown = redlock("list", *PATIENT, env=on(quorum)).expect(0).out
+    lab.matches(shown, r"(?m)^held +\S+ +\d\S* m?s +0 +9 min ", "its age")
+    lab.matches(shown, r"(?m)^old +\S+ +unknown +0 +9 min ", "an unknown age")
 
 
 @case("an election and a record have kinds of their own")

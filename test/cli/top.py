@@ -31,7 +31,7 @@ def stops(terminal):
 def _(quorum):
     acquire(quorum, "first")
     with top(quorum) as terminal:
-        terminal.expect("(?s)" + re.escape(ENTER) + r".*redlock top: 1 locks.*first +\S+:\d+ +0 +9 min ")
+        terminal.expect("(?s)" + re.escape(ENTER) + r".*redlock top: 1 locks.*first +\S+:\d+ +\d\S* m?s +0 +9 min ")
         acquire(quorum, "second")
         terminal.expect(r"\x1b\[Hredlock top: 2 locks")
         terminal.seen = ""

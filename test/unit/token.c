@@ -2,6 +2,7 @@
 #include "base/token.h"
 
 #include <stdio.h>
+#include <time.h>
 
 #include "lease_fixture.h"
 
@@ -18,13 +19,16 @@ static void set_digit(uint8_t byte[RL_TOKEN_BYTES], unsigned at, unsigned value)
     }
 }
 
-/* The tokens made of these bits, and of no others. */
+/* The tokens made of these bits and this time, and of no others. */
 static void expect(const uint8_t byte[RL_TOKEN_BYTES], const char *digits)
 {
-    struct rl_token_bits bits = {.drawn = 1};
+    struct rl_token_bits bits = {.drawn = 1, .second_ends = RL_NEVER};
     char token[2 + DIGITS + 6 + 1], wanted[sizeof(token)];
-    memcpy(bits.byte, byte, RL_TOKEN_BYTES);
-    CHECK(rl_token_make(&bits, "f:", "cron1", token), "no token");
+    memcpy(bits.byte, byte, 15);
+    bits.byte[19] = byte[19];
+    for (unsigned i = 15; i < 19; i++)
+        bits.second = bits.second << 8 | byte[i];
+    CHECK(rl_token_make(&bits, 0, "f:", "cron1", token), "no token");
     snprintf(wanted, sizeof(wanted), "f:%.32s@cron1", digits);
     cr_assert_str_eq(token, wanted);
     cr_assert_eq(bits.used, 1);
@@ -55,7 +59,7 @@ Test(token, never_reuses_the_bits_of_another)
     struct rl_token_bits bits = {.wanted = 2 * RL_TOKEN_BATCH - 3};
     unsigned made = 0;
     while (made < 3 * RL_TOKEN_BATCH) {
-        cr_assert(rl_token_make(&bits, "", "", token[made++]));
+        cr_assert(rl_token_make(&bits, 0, "", "", token[made++]));
         if (made % 50 == 0) {
             rl_token_bits_drop(&bits);
             cr_assert_eq(bits.used, bits.drawn, "the rest is gone");
@@ -64,6 +68,45 @@ Test(token, never_reuses_the_bits_of_another)
     for (unsigned i = 0; i < made; i++)
         for (unsigned j = 0; j < i; j++)
             cr_assert_str_neq(token[i], token[j]);
+}
+
+static int64_t since(uint32_t second, const char *mark, const char *label)
+{
+    struct rl_token_bits bits = {.second = second, .second_ends = RL_NEVER};
+    char token[REDLOCK_TOKEN_MAX + 1];
+    cr_assert(rl_token_make(&bits, 0, mark, label, token));
+    rl_token_mark(mark, "MANY", token);
+    return rl_token_since(token);
+}
+
+Test(token, tells_since_when_it_is_unless_that_cannot_be)
+{
+    uint32_t now = (uint32_t)time(NULL);
+    for (uint32_t second = 1767225600; second <= now; second += 9973)
+        cr_assert_eq(since(second, second % 2 ? "p" : "f:", second % 3 ? "" : "x"), second);
+    cr_assert_eq(since(now + 60, "p", ""), now + 60);
+    cr_assert_eq(since(now + 3600, "p", ""), REDLOCK_UNKNOWN);
+    cr_assert_eq(since(UINT32_MAX, "p", ""), REDLOCK_UNKNOWN);
+    cr_assert_eq(since(1767225600 - 1, "p", ""), REDLOCK_UNKNOWN);
+    cr_assert_eq(rl_token_since("another program's"), REDLOCK_UNKNOWN);
+    cr_assert_eq(rl_token_since(""), REDLOCK_UNKNOWN);
+}
+
+/* The time of day is read again when its second has ended. */
+Test(token, has_the_time_of_day)
+{
+    struct rl_token_bits bits = {.second = 1};
+    char token[1 + DIGITS + 1];
+    for (rl_time now = 0; now < 10 * RL_SECOND; now += RL_SECOND) {
+        int64_t before = time(NULL);
+        cr_assert(rl_token_make(&bits, now, "p", "", token));
+        int64_t after = time(NULL), found = rl_token_since(token);
+        cr_assert(before <= found && found <= after);
+        cr_assert(bits.second_ends > now && bits.second_ends <= now + RL_SECOND);
+    }
+    bits.second = 0;
+    cr_assert(rl_token_make(&bits, bits.second_ends - 1, "p", "", token));
+    cr_assert_eq(rl_token_since(token), REDLOCK_UNKNOWN);
 }
 
 Test(token, tells_its_kind_and_no_other_value_does)

@@ -211,8 +211,9 @@ static json_t *rows_json(struct monitor_locks *locks, const struct locks_query *
         json_t *object = row_json(&now);
         if (now.state == ROW_FREE)
             json_object_set_new(object, "holder", json_null());
-        json_object_set_new(object, "since_ms",
-                            json_integer((now.since_us + to_wall_us) / 1000));
+        if (now.since_ms < 0)
+            json_object_set_new(object, "since_ms",
+                                json_integer((now.since_us + to_wall_us) / 1000));
         json_object_set_new(object, "seen_ms",
                             json_integer((now.seen_us + to_wall_us) / 1000));
         size += json_dumpb(object, NULL, 0, JSON_COMPACT);

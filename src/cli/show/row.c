@@ -101,6 +101,13 @@ static void write_text(struct row *row, const redlock_node *node,
     row->text = cli_need_memory(realloc(row->text, (size_t)(end - row->text)));
 }
 
+/* A holder whose clock is ahead has it from now on. */
+static int64_t since_of(const struct row *row)
+{
+    int64_t age_us = cli_clock_us(CLOCK_REALTIME) - 1000 * row->since_ms;
+    return row->since_ms < 0 || age_us < 0 ? row->seen_us : row->seen_us - age_us;
+}
+
 void row_take(struct row *row, const redlock_listed *listed)
 {
     static struct inspection inspection;
@@ -114,9 +121,10 @@ void row_take(struct row *row, const redlock_listed *listed)
         .waiting = (unsigned short)found->waiting,
         .remaining_ms = found->remaining_ms,
         .fence = found->fence,
+        .since_ms = found->since_ms,
         .seen_us = cli_clock_us(CLOCK_BOOTTIME),
     };
-    row->since_us = row->seen_us;
+    row->since_us = since_of(row);
     write_text(row, cli_holder(inspection.nodes, found->count), listed);
     row->kind = redlock_token_kind(row_token(row), NULL);
     row->state = state_of(found, row->kind != REDLOCK_KIND_FOREIGN);
@@ -179,8 +187,8 @@ static int key_width(size_t key_most)
 
 void row_print_head(FILE *to, size_t key_most)
 {
-    fprintf(to, "%-*s  %-24s  %4s  %11s  %5s  %s\n", key_width(key_most), "KEY", "HOLDER",
-            "WAIT", "FOR", "NODES", "KIND");
+    fprintf(to, "%-*s  %-24s  %11s  %4s  %11s  %5s  %s\n", key_width(key_most), "KEY",
+            "HOLDER", "AGE", "WAIT", "FOR", "NODES", "KIND");
 }
 
 /* "KEY", "KEY, KEY2". Cuts no character of UTF-8 in two. */
@@ -224,10 +232,13 @@ static char *holder_of(const struct row *row)
 
 void row_print(const struct row *row, size_t key_most, bool color, FILE *to)
 {
-    char span[CLI_SPAN], *keys = keys_of(row, key_most), *holder = holder_of(row);
+    char *keys = keys_of(row, key_most), *holder = holder_of(row);
+    char age[CLI_SPAN], span[CLI_SPAN];
     const char *begin = !color ? "" : row->state == ROW_HELD ? CLI_GREEN : CLI_YELLOW;
-    fprintf(to, "%-*s  %s%-24s%s  %4u  %11s  %2u/%-2u  %s\n", key_width(key_most), keys,
-            begin, holder, color ? CLI_PLAIN : "", row->waiting,
+    int64_t age_us = cli_clock_us(CLOCK_BOOTTIME) - row->since_us;
+    fprintf(to, "%-*s  %s%-24s%s  %11s  %4u  %11s  %2u/%-2u  %s\n", key_width(key_most),
+            keys, begin, holder, color ? CLI_PLAIN : "",
+            cli_span(age, row->since_ms < 0 ? row->since_ms : age_us / 1000), row->waiting,
             cli_span(span, row->remaining_ms), row->nodes, row->count,
             *row_token(row) ? redlock_kind_name(row->kind) : "unknown");
     free(keys);
@@ -237,11 +248,12 @@ void row_print(const struct row *row, size_t key_most, bool color, FILE *to)
 json_t *row_json(const struct row *row)
 {
     json_t *object = json_pack(
-        "{s:o, s:s, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:i, s:i}", "key",
+        "{s:o, s:s, s:o, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:i, s:i}", "key",
         key_json(row_key(row)), "state", row_state_name(row->state), "held", held_json(row),
-        "holder", cli_json_known_text(row_holder(row)), "agreeing", (int)row->nodes,
-        "nodes", (int)row->count, "remaining_ms", cli_json_known(row->remaining_ms),
-        "fence", row->fence > 0 ? json_integer(row->fence) : json_null(), "slot",
+        "holder", cli_json_known_text(row_holder(row)), "since_ms",
+        cli_json_known(row->since_ms), "agreeing", (int)row->nodes, "nodes",
+        (int)row->count, "remaining_ms", cli_json_known(row->remaining_ms), "fence",
+        row->fence > 0 ? json_integer(row->fence) : json_null(), "slot",
         row->slot > 0 ? json_integer(row->slot) : json_null(), "readers", (int)row->readers,
         "waiting", (int)row->waiting);
     json_object_update_new(object, cli_json_kind(row_token(row)));

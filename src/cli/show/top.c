@@ -8,7 +8,7 @@
 #define EVERY_MS     2000
 #define EVERY_MIN_MS 100
 
-#define BESIDE_KEY 39 /* columns: the age and the holder */
+#define BESIDE_KEY 39 /* columns: the holder and the age */
 #define KEY_LEAST  8  /* columns */
 
 const struct cli_help cli_top_help = {
@@ -22,8 +22,8 @@ const struct cli_help cli_top_help = {
     "Example:\n"
     "  redlock top --sort left nightly\n",
     "\n"
-    "AGE is for how long this command has seen the holder; the other columns are\n"
-    "those of redlock list, and so are the rights that it needs.\n\n"
+    "The columns are those of redlock list, and so are the rights that it needs.\n"
+    "--sort age: a value whose age is unknown is as old as this command has seen it.\n\n"
     "Exit codes: 0 ended by q; 69 too few nodes could be scanned.\n",
 };
 
@@ -100,7 +100,7 @@ static void write_title(const struct top *top, FILE *to)
             count);
 }
 
-/* On a terminal the keys are cut, so that the holders are seen. */
+/* On a terminal the keys are cut, so that the holders and ages are seen. */
 static size_t key_most_of(const struct top *top)
 {
     size_t columns = top->redraws ? screen_columns() : SIZE_MAX;
@@ -109,19 +109,13 @@ static size_t key_most_of(const struct top *top)
 
 static char *write_table(const struct top *top)
 {
-    char span[CLI_SPAN];
     size_t key_most = key_most_of(top);
     struct cli_text text;
     FILE *to = cli_text_begin(&text);
     write_title(top, to);
-    fprintf(to, "%11s  ", "AGE");
     row_print_head(to, key_most);
-    for (size_t i = 0; i < top->shown.count; i++) {
-        const struct row *row = &top->shown.row[i];
-        int64_t age_us = cli_clock_us(CLOCK_BOOTTIME) - row->since_us;
-        fprintf(to, "%11s  ", cli_span(span, age_us / 1000));
-        row_print(row, key_most, false, to);
-    }
+    for (size_t i = 0; i < top->shown.count; i++)
+        row_print(&top->shown.row[i], key_most, false, to);
     return cli_text_end(&text);
 }
 
