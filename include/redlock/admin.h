@@ -131,6 +131,8 @@ typedef struct redlock_inspection {
     /* when the most frequent value was made: since 1970, in whole seconds, by the clock of
      * its holder; or UNKNOWN */
     int64_t since_ms;
+    int64_t
+        waited_ms; /* how long the first waiter has waited, by a node's clock; or UNKNOWN */
 } redlock_inspection;
 
 typedef void redlock_inspect_fn(redlock_client *client,

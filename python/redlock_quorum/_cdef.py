@@ -494,6 +494,7 @@ typedef struct redlock_inspection {
     unsigned waiting;
     int64_t fence;
     int64_t since_ms;
+    int64_t waited_ms;
 } redlock_inspection;
 typedef void redlock_inspect_fn(redlock_client *client, const redlock_inspection *inspection, void *arg);
 redlock_code redlock_inspect(redlock_client *client, const void *key, size_t key_len, redlock_inspect_fn *callback, void *arg);

@@ -19,7 +19,7 @@ struct inspection {
     void *arg;
     struct rl_ballot ballot[RL_NODES_MAX];
     char value[RL_NODES_MAX][REDLOCK_TOKEN_MAX + 1];
-    uint32_t depth[RL_NODES_MAX], queued[RL_NODES_MAX];
+    uint32_t depth[RL_NODES_MAX], queued[RL_NODES_MAX], waited[RL_NODES_MAX];
     int64_t fence[RL_NODES_MAX];
     struct readers {
         char (*token)[REDLOCK_TOKEN_MAX + 1]; /* NULL: none, or no memory */
@@ -147,6 +147,8 @@ static void summarize(struct inspection *inspection, redlock_inspection *report)
             continue;
         report->held++;
         report->waiting = (unsigned)rl_max(report->waiting, inspection->queued[i]);
+        if (inspection->queued[i] > 0)
+            report->waited_ms = rl_max(report->waited_ms, inspection->waited[i]);
         unsigned count = agree(inspection, client->nodes.n, i);
         if (count <= report->agreeing)
             continue;
@@ -173,6 +175,7 @@ static void inspect_finish(struct inspection *inspection, redlock_code code)
         .nodes = each,
         .count = client->nodes.n,
         .since_ms = REDLOCK_UNKNOWN,
+        .waited_ms = REDLOCK_UNKNOWN,
     };
     const char **reader = new_readers(inspection, client->nodes.n);
     rl_client_note_absent(client, inspection->ballot, false);
@@ -266,6 +269,7 @@ static void inspect_answer(struct rl_task *task, unsigned node, const struct rl_
     rl_client_keep_value(parsed.value, inspection->value[node]);
     inspection->depth[node] = parsed.depth;
     inspection->queued[node] = parsed.waiting;
+    inspection->waited[node] = parsed.waited;
     inspection->fence[node] = parsed.fence;
     keep_readers(parsed.readers, &inspection->readers[node]);
     inspection->waiting &= ~rl_bit(node);

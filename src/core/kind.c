@@ -411,17 +411,20 @@ static bool read_value(const struct rl_kind *kind, enum rl_command command,
     return true;
 }
 
-/* {value, remaining milliseconds, readers, depth, waiting, fence} */
+/* {value, remaining milliseconds, readers, depth, waiting, fence, waited} */
 static bool read_inspection(const struct rl_reply *reply, struct rl_answer *answer)
 {
     const struct rl_reply pair = {.type = RL_REPLY_ARRAY, .item = reply->item, .items = 2};
     const struct rl_reply *readers = &reply->item[2], *depth = &reply->item[3];
     const struct rl_reply *waiting = &reply->item[4], *fence = &reply->item[5];
-    if (reply->items != 6 || readers->type != RL_REPLY_STRING ||
+    const struct rl_reply *waited = &reply->item[6];
+    if (reply->items != 7 || readers->type != RL_REPLY_STRING ||
         depth->type != RL_REPLY_INTEGER || waiting->type != RL_REPLY_INTEGER ||
-        fence->type != RL_REPLY_INTEGER || fence->integer < 0)
+        fence->type != RL_REPLY_INTEGER || fence->integer < 0 ||
+        waited->type != RL_REPLY_INTEGER)
         return false;
     answer->waiting = (uint32_t)rl_clamp(waiting->integer, 0, INT32_MAX);
+    answer->waited = (uint32_t)rl_clamp(waited->integer, 0, UINT32_MAX);
     answer->fence = fence->integer;
     answer->readers = (struct rl_word){readers->text, readers->len};
     if (depth->integer > 0 && depth->integer <= UINT32_MAX)

@@ -112,6 +112,7 @@ struct rl_answer {
     uint32_t waiting;       /* INSPECT: how many are in the queue, up to 100 */
     int64_t fence;          /* that the node stores; 0: unknown or none */
     int64_t time;           /* of the node's clock, us; 0: unknown */
+    uint32_t waited;        /* INSPECT: for how long the first of them has waited, ms */
     bool has_waiters;       /* RELEASE: another client waits */
     bool not_queued;        /* RELEASE: the node could not update the queue entry */
 };

@@ -166,13 +166,25 @@ def _(quorum):
         check(f"\n{name}" in shown, f"{name!r} in {shown!r}")
 
 
-@case("who waits is counted")
+@case("who waits is counted, and for how long the first of them has waited")
 def _(quorum):
     acquire(quorum, "k")
-    waiter = lab.start("run", *PATIENT, "k", "--", "true", env=on(quorum))
-    lab.wait_for(lambda: listed(quorum)["k"]["waiting"] == 1, "a waiter")
-    waiter.terminate()
-    lab.finish(waiter).expect(143)
+    equal(listed(quorum)["k"]["waited_ms"], None, "nobody waits")
+    waiters, begun = [], []
+    for count in (1, 2):
+        begun.append(time.monotonic())
+        waiters.append(lab.start("run", *PATIENT, "k", "--", "true", env=on(quorum)))
+        lab.wait_for(lambda: listed(quorum)["k"]["waiting"] == count, "a waiter")
+    asked = time.monotonic()
+    first = listed(quorum)["k"]["waited_ms"]
+    check((asked - begun[1]) * 1000 - 1 < first < (time.monotonic() - begun[0]) * 1000 + 1,
+          f"{first} {begun}")
+    lab.wait_for(lambda: listed(quorum)["k"]["waited_ms"] > first + 500, "more time")
+    lab.matches(redlock("list", *PATIENT, env=on(quorum)).expect(0).out,
+                r"(?m)^k +\S+ +\d\S* m?s +2 +9 min .* \d\S* m?s  exclusive$", "the table")
+    for waiter in waiters:
+        waiter.terminate()
+        lab.finish(waiter).expect(143)
 
 
 @case("with too few nodes it says that locks may be missing; a user without the right is refused")

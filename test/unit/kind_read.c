@@ -126,30 +126,33 @@ Test(reply, another_holders_value_and_its_remaining_time)
 /* A shared lock, and a Java owner. */
 Test(reply, what_an_inspection_finds)
 {
-    struct rl_reply item[6] = {{.type = RL_REPLY_STRING, TEXT("x")},
+    struct rl_reply item[7] = {{.type = RL_REPLY_STRING, TEXT("x")},
                                number(1),
                                {.type = RL_REPLY_STRING, TEXT("sa sb")},
                                number(3),
                                number(7),
-                               number(1800000000000000)};
-    cr_assert(reads(RL_CMD_INSPECT, pair(item, 6)));
+                               number(1800000000000000),
+                               number(90000)};
+    cr_assert(reads(RL_CMD_INSPECT, pair(item, 7)));
+    cr_assert_eq(answer.waited, 90000);
     cr_assert_eq(answer.waiting, 7);
     cr_assert_eq(answer.fence, 1800000000000000);
     cr_assert_eq(answer.readers.text, item[2].text);
     cr_assert_eq(answer.readers.len, 5);
     cr_assert_eq(answer.depth, 3);
-    item[3] = number(-1);
-    cr_assert(reads(RL_CMD_INSPECT, pair(item, 6)));
+    item[3] = item[6] = number(-1);
+    cr_assert(reads(RL_CMD_INSPECT, pair(item, 7)));
     cr_assert_eq(answer.depth, 0);
-    for (size_t i = 3; i < 6; i++) {
+    cr_assert_eq(answer.waited, 0, "the node's clock went back");
+    for (size_t i = 3; i < 7; i++) {
         struct rl_reply right = item[i];
         item[i] = item[2];
-        cr_assert_not(reads(RL_CMD_INSPECT, pair(item, 6)));
+        cr_assert_not(reads(RL_CMD_INSPECT, pair(item, 7)));
         item[i] = right;
     }
     item[5] = number(-1);
+    cr_assert_not(reads(RL_CMD_INSPECT, pair(item, 7)));
     cr_assert_not(reads(RL_CMD_INSPECT, pair(item, 6)));
-    cr_assert_not(reads(RL_CMD_INSPECT, pair(item, 5)));
 }
 
 /* A second number 0: a release without room for the queue entry, and nothing else. */

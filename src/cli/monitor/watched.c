@@ -56,6 +56,7 @@ static struct row without_holder(const struct row *row, const struct row *fresh)
     merged.remaining_ms = REDLOCK_UNKNOWN;
     merged.nodes = merged.readers = 0;
     merged.waiting = fresh->waiting;
+    merged.waited_ms = fresh->waited_ms;
     merged.seen_us = fresh->seen_us;
     return merged;
 }
@@ -80,6 +81,7 @@ static struct row merge(const struct row *row, const struct row *fresh)
     merged.seen_us = fresh->seen_us;
     merged.readers = fresh->readers;
     merged.waiting = fresh->waiting;
+    merged.waited_ms = fresh->waited_ms;
     if (row->keys == 1) {
         merged.nodes = fresh->nodes;
         merged.state = fresh->state;

@@ -16,7 +16,7 @@ function lockCells(lock, now) {
   return [visible(lock.keys?.join(" and ") ?? lock.key), kindOf(lock),
           [["held", "free"].includes(lock.state) ? "" : "warn", lock.state],
           visible(lock.holder ?? "–"), ["", clock(lock.since_ms), "", iso(lock.since_ms)], lasting(remaining),
-          lock.fence === null ? "" : String(lock.fence), lock.waiting ? number(lock.waiting) : ""];
+          lock.fence === null ? "" : String(lock.fence), lock.waiting ? `${number(lock.waiting)}, ${lasting(lock.waited_ms)}` : ""];
 }
 
 function countText({total, matched, offset, locks, scanned_ago_ms: ago, took_ms: took, truncated,

@@ -14,9 +14,10 @@ const struct cli_help cli_list_help = {
     "stores one token and no quorum is free; \"orphaned\" if nobody holds it and keys\n"
     "are left on some nodes, until they expire; \"unknown\" if too few nodes replied\n"
     "(\"held\": null). AGE is for how long its holder has it, by the holder's clock; FOR\n"
-    "is the time until a quorum can be free; WAIT is how many wait, up to 100. A key\n"
-    "that comes or goes meanwhile may be missed, or be there twice. The user needs two\n"
-    "rights besides: +scan +exists.\n\n"
+    "is the time until a quorum can be free; WAIT is how many wait, up to 100,\n"
+    "and WAITED for how long the first of them has. A key that comes or goes meanwhile\n"
+    "may be missed, or be there twice. The user needs two rights besides: +scan "
+    "+exists.\n\n"
     "Exit codes: 0 all locks were found; 69 too few nodes were scanned, so locks may\n"
     "be missing, or some are unknown.\n",
 };

@@ -122,6 +122,7 @@ void row_take(struct row *row, const redlock_listed *listed)
         .remaining_ms = found->remaining_ms,
         .fence = found->fence,
         .since_ms = found->since_ms,
+        .waited_ms = found->waited_ms,
         .seen_us = cli_clock_us(CLOCK_BOOTTIME),
     };
     row->since_us = since_of(row);
@@ -169,6 +170,8 @@ void row_join(struct row *row, struct row *other)
     row->state = other->state > row->state ? other->state : row->state;
     row->is_held &= other->is_held;
     row->waiting = other->waiting > row->waiting ? other->waiting : row->waiting;
+    if (other->waited_ms > row->waited_ms)
+        row->waited_ms = other->waited_ms;
     if (other->remaining_ms > row->remaining_ms)
         row->remaining_ms = other->remaining_ms;
 }
@@ -187,8 +190,8 @@ static int key_width(size_t key_most)
 
 void row_print_head(FILE *to, size_t key_most)
 {
-    fprintf(to, "%-*s  %-24s  %11s  %4s  %11s  %5s  %s\n", key_width(key_most), "KEY",
-            "HOLDER", "AGE", "WAIT", "FOR", "NODES", "KIND");
+    fprintf(to, "%-*s  %-24s  %11s  %4s  %11s  %5s  %11s  %s\n", key_width(key_most), "KEY",
+            "HOLDER", "AGE", "WAIT", "FOR", "NODES", "WAITED", "KIND");
 }
 
 /* "KEY", "KEY, KEY2". Cuts no character of UTF-8 in two. */
@@ -233,13 +236,14 @@ static char *holder_of(const struct row *row)
 void row_print(const struct row *row, size_t key_most, bool color, FILE *to)
 {
     char *keys = keys_of(row, key_most), *holder = holder_of(row);
-    char age[CLI_SPAN], span[CLI_SPAN];
+    char age[CLI_SPAN], waited[CLI_SPAN], span[CLI_SPAN];
     const char *begin = !color ? "" : row->state == ROW_HELD ? CLI_GREEN : CLI_YELLOW;
     int64_t age_us = cli_clock_us(CLOCK_BOOTTIME) - row->since_us;
-    fprintf(to, "%-*s  %s%-24s%s  %11s  %4u  %11s  %2u/%-2u  %s\n", key_width(key_most),
-            keys, begin, holder, color ? CLI_PLAIN : "",
+    fprintf(to, "%-*s  %s%-24s%s  %11s  %4u  %11s  %2u/%-2u  %11s  %s\n",
+            key_width(key_most), keys, begin, holder, color ? CLI_PLAIN : "",
             cli_span(age, row->since_ms < 0 ? row->since_ms : age_us / 1000), row->waiting,
             cli_span(span, row->remaining_ms), row->nodes, row->count,
+            row->waiting > 0 ? cli_span(waited, row->waited_ms) : "",
             *row_token(row) ? redlock_kind_name(row->kind) : "unknown");
     free(keys);
     free(holder);
@@ -248,14 +252,14 @@ void row_print(const struct row *row, size_t key_most, bool color, FILE *to)
 json_t *row_json(const struct row *row)
 {
     json_t *object = json_pack(
-        "{s:o, s:s, s:o, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:i, s:i}", "key",
+        "{s:o, s:s, s:o, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:i, s:i, s:o}", "key",
         key_json(row_key(row)), "state", row_state_name(row->state), "held", held_json(row),
         "holder", cli_json_known_text(row_holder(row)), "since_ms",
         cli_json_known(row->since_ms), "agreeing", (int)row->nodes, "nodes",
         (int)row->count, "remaining_ms", cli_json_known(row->remaining_ms), "fence",
         row->fence > 0 ? json_integer(row->fence) : json_null(), "slot",
         row->slot > 0 ? json_integer(row->slot) : json_null(), "readers", (int)row->readers,
-        "waiting", (int)row->waiting);
+        "waiting", (int)row->waiting, "waited_ms", cli_json_known(row->waited_ms));
     json_object_update_new(object, cli_json_kind(row_token(row)));
     if (row->kind != REDLOCK_KIND_SET)
         return object;

@@ -27,7 +27,7 @@ struct row {
     redlock_kind kind;
     enum row_state state;
     bool is_held; /* a quorum stores one value; not used if the state is unknown */
-    int64_t remaining_ms, fence;
+    int64_t remaining_ms, fence, waited_ms;
     int64_t since_ms;          /* since 1970, by the holder's clock; or UNKNOWN */
     int64_t seen_us, since_us; /* CLOCK_BOOTTIME: when it was read; its holder, first,
                                   unless `since_ms` is known */
