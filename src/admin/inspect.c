@@ -1,13 +1,29 @@
 /*
  * Inspections: inspect and break send one command to every node with an open connection. It
- * does not matter which client holds the lock.
+ * does not matter which client holds the lock. A list inspects many keys by one command.
  */
+#include "inspect.h"
+
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/explain.h"
 #include "core/reason.h"
 #include "redlock/admin.h"
+
+/* What the nodes have at one key. */
+struct finding {
+    struct rl_ballot ballot[RL_NODES_MAX];
+    char value[RL_NODES_MAX][REDLOCK_TOKEN_MAX + 1];
+    uint32_t depth[RL_NODES_MAX], queued[RL_NODES_MAX], waited[RL_NODES_MAX];
+    int64_t fence[RL_NODES_MAX];
+    struct readers {
+        char (*token)[REDLOCK_TOKEN_MAX + 1]; /* NULL: none, or no memory */
+        size_t count;
+    } readers[RL_NODES_MAX]; /* of a shared lock */
+    char key[REDLOCK_KEY_MAX];
+};
 
 struct inspection {
     struct rl_task task;
@@ -17,16 +33,10 @@ struct inspection {
     rl_time start, deadline;
     redlock_inspect_fn *callback;
     void *arg;
-    struct rl_ballot ballot[RL_NODES_MAX];
-    char value[RL_NODES_MAX][REDLOCK_TOKEN_MAX + 1];
-    uint32_t depth[RL_NODES_MAX], queued[RL_NODES_MAX], waited[RL_NODES_MAX];
-    int64_t fence[RL_NODES_MAX];
-    struct readers {
-        char (*token)[REDLOCK_TOKEN_MAX + 1]; /* NULL: none, or no memory */
-        size_t count;
-    } readers[RL_NODES_MAX]; /* of a shared lock */
-    size_t key_len;
-    char key[REDLOCK_KEY_MAX];
+    unsigned keys, next,
+        until; /* `next` is reported next; nodes replied `until` this one */
+    struct rl_word key[RL_INSPECT_MAX];
+    struct finding finding[];
 };
 
 static struct rl_message message_of(const struct inspection *inspection)
@@ -34,30 +44,33 @@ static struct rl_message message_of(const struct inspection *inspection)
     return (struct rl_message){
         .kind = rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE),
         .command = inspection->command,
-        .args = {.key = {inspection->key, inspection->key_len}},
+        .seq = inspection->next,
+        .args = {.key = inspection->key[0],
+                 .set = inspection->key + inspection->next,
+                 .set_size = inspection->keys - inspection->next},
     };
 }
 
 /* --- reporting --- */
 
 /* Counts the nodes with the value of node `i`. */
-static unsigned agree(const struct inspection *inspection, unsigned n, unsigned i)
+static unsigned agree(const struct finding *finding, unsigned n, unsigned i)
 {
     unsigned count = 0;
     for (unsigned j = 0; j < n; j++)
-        count += inspection->ballot[j].vote == RL_VOTE_HELD &&
-                 strcmp(inspection->value[j], inspection->value[i]) == 0;
+        count += finding->ballot[j].vote == RL_VOTE_HELD &&
+                 strcmp(finding->value[j], finding->value[i]) == 0;
     return count;
 }
 
 /* The largest fence of those that have the same value as node `i`. */
-static int64_t highest_fence(const struct inspection *inspection, unsigned n, unsigned i)
+static int64_t highest_fence(const struct finding *finding, unsigned n, unsigned i)
 {
     int64_t highest = 0;
     for (unsigned j = 0; j < n; j++)
-        if (inspection->ballot[j].vote == RL_VOTE_HELD &&
-            strcmp(inspection->value[j], inspection->value[i]) == 0)
-            highest = rl_max(highest, inspection->fence[j]);
+        if (finding->ballot[j].vote == RL_VOTE_HELD &&
+            strcmp(finding->value[j], finding->value[i]) == 0)
+            highest = rl_max(highest, finding->fence[j]);
     return highest;
 }
 
@@ -70,12 +83,11 @@ static bool has_reader(const struct readers *readers, const char *token)
 }
 
 /* The nodes that have this reader. */
-static rl_node_set nodes_with(const struct inspection *inspection, unsigned n,
-                              const char *token)
+static rl_node_set nodes_with(const struct finding *finding, unsigned n, const char *token)
 {
     rl_node_set nodes = 0;
     for (unsigned i = 0; i < n; i++)
-        if (has_reader(&inspection->readers[i], token))
+        if (has_reader(&finding->readers[i], token))
             nodes |= rl_bit(i);
     return nodes;
 }
@@ -85,16 +97,16 @@ static rl_node_set nodes_with(const struct inspection *inspection, unsigned n,
  * order differs from node to node. So the reader that most nodes have becomes the value of
  * each of them.
  */
-static unsigned count_readers(struct inspection *inspection, const char **reader)
+static unsigned count_readers(const redlock_client *client, struct finding *finding,
+                              const char **reader)
 {
-    const redlock_client *client = rl_client_of(&inspection->task);
     const char *most = NULL;
     rl_node_set found = 0;
     unsigned count = 0;
     for (unsigned i = 0; i < client->nodes.n; i++)
-        for (size_t r = 0; r < inspection->readers[i].count; r++) {
-            const char *token = inspection->readers[i].token[r];
-            rl_node_set nodes = nodes_with(inspection, client->nodes.n, token);
+        for (size_t r = 0; r < finding->readers[i].count; r++) {
+            const char *token = finding->readers[i].token[r];
+            rl_node_set nodes = nodes_with(finding, client->nodes.n, token);
             if (rl_count(nodes) > rl_count(found)) {
                 found = nodes;
                 most = token;
@@ -106,16 +118,16 @@ static unsigned count_readers(struct inspection *inspection, const char **reader
             count++;
         }
     for (; found; found &= found - 1)
-        strcpy(inspection->value[rl_first(found)], most);
+        strcpy(finding->value[rl_first(found)], most);
     return count;
 }
 
 /* An array for all readers of all nodes. NULL: there are none, or no memory. */
-static const char **new_readers(const struct inspection *inspection, unsigned n)
+static const char **new_readers(const struct finding *finding, unsigned n)
 {
     size_t count = 0;
     for (unsigned i = 0; i < n; i++)
-        count += inspection->readers[i].count;
+        count += finding->readers[i].count;
     return count > 0 ? malloc(count * sizeof(char *)) : NULL;
 }
 
@@ -136,35 +148,37 @@ static int64_t since_of(const char *value)
     return since < 0 ? since : 1000 * since;
 }
 
-static void summarize(struct inspection *inspection, redlock_inspection *report)
+static void summarize(const struct inspection *inspection, const struct finding *finding,
+                      redlock_inspection *report)
 {
     const redlock_client *client = rl_client_of(&inspection->task);
-    int64_t free_in = rl_free_in(inspection->ballot, client->nodes.n, client->nodes.q);
+    int64_t free_in = rl_free_in(finding->ballot, client->nodes.n, client->nodes.q);
     report->remaining_ms = free_in < 0 ? REDLOCK_UNKNOWN : free_in;
     for (unsigned i = 0; i < client->nodes.n; i++) {
-        report->free += inspection->ballot[i].vote == RL_VOTE_GONE;
-        if (inspection->ballot[i].vote != RL_VOTE_HELD)
+        report->free += finding->ballot[i].vote == RL_VOTE_GONE;
+        if (finding->ballot[i].vote != RL_VOTE_HELD)
             continue;
         report->held++;
-        report->waiting = (unsigned)rl_max(report->waiting, inspection->queued[i]);
-        if (inspection->queued[i] > 0)
-            report->waited_ms = rl_max(report->waited_ms, inspection->waited[i]);
-        unsigned count = agree(inspection, client->nodes.n, i);
+        report->waiting = (unsigned)rl_max(report->waiting, finding->queued[i]);
+        if (finding->queued[i] > 0)
+            report->waited_ms = rl_max(report->waited_ms, finding->waited[i]);
+        unsigned count = agree(finding, client->nodes.n, i);
         if (count <= report->agreeing)
             continue;
         report->agreeing = count;
-        report->depth = inspection->depth[i];
-        report->since_ms = since_of(inspection->value[i]);
-        report->fence = highest_fence(inspection, client->nodes.n, i);
+        report->depth = finding->depth[i];
+        report->since_ms = since_of(finding->value[i]);
+        report->fence = highest_fence(finding, client->nodes.n, i);
     }
     if (report->code == REDLOCK_OK && !is_known(inspection, report)) {
-        report->code = rl_client_is_denied(client, inspection->ballot) ? REDLOCK_DENIED
-                                                                       : REDLOCK_NO_QUORUM;
-        report->reason = rl_reason_of_nodes(inspection->ballot, client->nodes.n);
+        report->code = rl_client_is_denied(client, finding->ballot) ? REDLOCK_DENIED
+                                                                    : REDLOCK_NO_QUORUM;
+        report->reason = rl_reason_of_nodes(finding->ballot, client->nodes.n);
     }
 }
 
-static void inspect_finish(struct inspection *inspection, redlock_code code)
+static void report_finding(struct inspection *inspection, struct finding *finding,
+                           redlock_code code)
 {
     redlock_client *client = rl_client_of(&inspection->task);
     redlock_node nodes[RL_NODES_MAX];
@@ -177,42 +191,61 @@ static void inspect_finish(struct inspection *inspection, redlock_code code)
         .since_ms = REDLOCK_UNKNOWN,
         .waited_ms = REDLOCK_UNKNOWN,
     };
-    const char **reader = new_readers(inspection, client->nodes.n);
-    rl_client_note_absent(client, inspection->ballot, false);
-    report.readers = count_readers(inspection, reader);
+    const char **reader = new_readers(finding, client->nodes.n);
+    rl_client_note_absent(client, finding->ballot, false);
+    report.readers = count_readers(client, finding, reader);
     report.reader = reader;
-    summarize(inspection, &report);
+    summarize(inspection, finding, &report);
     for (unsigned i = 0; i < client->nodes.n; i++) {
-        rl_client_describe(client, i, &inspection->ballot[i], inspection->value[i],
-                           &nodes[i]);
+        rl_client_describe(client, i, &finding->ballot[i], finding->value[i], &nodes[i]);
         each[i] = &nodes[i];
     }
-    rl_task_end(&inspection->task); /* its memory stays until the callback has returned */
     if (inspection->callback)
         inspection->callback(client, &report, inspection->arg);
     free(reader);
-    rl_loop_called_back(&client->loop);
 }
 
-/* --- sending --- */
-
+/* Sends all keys that are not reported yet. */
 static void inspect_send_all(struct inspection *inspection)
 {
     redlock_client *client = rl_client_of(&inspection->task);
     struct rl_message message = message_of(inspection);
     inspection->asked = true;
+    inspection->until = inspection->keys;
     inspection->start = client->loop.now;
-    for (unsigned i = 0; i < client->nodes.n; i++)
-        inspection->ballot[i] = (struct rl_ballot){.vote = RL_VOTE_ABSENT, .pttl = -1};
     inspection->waiting = client->nodes.view.open;
     inspection->waiting &=
         ~rl_nodes_send(&client->nodes, &inspection->task, &message, inspection->waiting);
-    for (rl_node_set rest = inspection->waiting; rest; rest &= rest - 1)
-        inspection->ballot[rl_first(rest)].vote = RL_VOTE_WAITING;
+    for (unsigned k = inspection->next; k < inspection->keys; k++)
+        for (unsigned i = 0; i < client->nodes.n; i++)
+            inspection->finding[k].ballot[i] = (struct rl_ballot){
+                .vote = inspection->waiting & rl_bit(i) ? RL_VOTE_WAITING : RL_VOTE_ABSENT,
+                .pttl = -1,
+            };
     inspection->deadline = rl_time_add_sat(
         inspection->start, rl_nodes_reply_timeout(&client->nodes, inspection->waiting));
     rl_task_schedule(&inspection->task, inspection->deadline);
 }
+
+/* Reports all keys that are left, unless nodes had no room for them in their replies. */
+static void inspect_finish(struct inspection *inspection, redlock_code code)
+{
+    redlock_client *client = rl_client_of(&inspection->task);
+    unsigned until = code == REDLOCK_OK ? inspection->until : inspection->keys;
+    if (until == inspection->keys)
+        rl_task_end(
+            &inspection->task); /* its memory stays until the callback has returned */
+    while (inspection->next < until) {
+        struct finding *finding = &inspection->finding[inspection->next++];
+        report_finding(inspection, finding,
+                       client->loop.closing ? REDLOCK_CANCELLED : code);
+    }
+    if (until < inspection->keys && !client->loop.closing)
+        inspect_send_all(inspection);
+    rl_loop_called_back(&client->loop);
+}
+
+/* --- sending --- */
 
 static void inspect_tick(struct rl_task *task)
 {
@@ -226,10 +259,11 @@ static void inspect_tick(struct rl_task *task)
         rl_task_schedule(task, inspection->deadline);
         return;
     }
-    for (rl_node_set rest = inspection->waiting; rest; rest &= rest - 1) {
-        inspection->ballot[rl_first(rest)].vote = RL_VOTE_SILENT;
-        inspection->ballot[rl_first(rest)].fault = RL_FAULT_TIMEOUT;
-    }
+    for (unsigned k = inspection->next; k < inspection->keys; k++)
+        for (rl_node_set rest = inspection->waiting; rest; rest &= rest - 1) {
+            inspection->finding[k].ballot[rl_first(rest)].vote = RL_VOTE_SILENT;
+            inspection->finding[k].ballot[rl_first(rest)].fault = RL_FAULT_TIMEOUT;
+        }
     inspect_finish(inspection, REDLOCK_OK);
 }
 
@@ -237,6 +271,8 @@ static void inspect_tick(struct rl_task *task)
 static void keep_readers(struct rl_word text, struct readers *ret_readers)
 {
     size_t count = text.len > 0;
+    free(ret_readers->token); /* of a reply to an earlier command */
+    ret_readers->count = 0;
     for (size_t i = 0; i < text.len; i++)
         count += text.text[i] == ' ';
     ret_readers->token = count > 0 ? calloc(count, sizeof(*ret_readers->token)) : NULL;
@@ -251,27 +287,58 @@ static void keep_readers(struct rl_word text, struct readers *ret_readers)
     }
 }
 
+static void note_answer(struct finding *finding, unsigned node, uint32_t latency,
+                        const struct rl_answer *parsed)
+{
+    struct rl_ballot *ballot = &finding->ballot[node];
+    ballot->vote = parsed->vote;
+    ballot->fault = parsed->fault;
+    ballot->pttl = parsed->pttl;
+    ballot->latency = latency;
+    rl_client_keep_value(parsed->value, finding->value[node]);
+    finding->depth[node] = parsed->depth;
+    finding->queued[node] = parsed->waiting;
+    finding->waited[node] = parsed->waited;
+    finding->fence[node] = parsed->fence;
+    keep_readers(parsed->readers, &finding->readers[node]);
+}
+
+/* A text has one key after the other. Any other reply, an error for instance, is of all. */
+static void note_answers(struct inspection *inspection, unsigned node,
+                         const struct rl_kind *kind, struct rl_answer *parsed)
+{
+    rl_time latency = inspection->task.loop->now - inspection->start;
+    bool is_text = inspection->command == RL_CMD_INSPECT &&
+                   (parsed->vote == RL_VOTE_HELD || parsed->vote == RL_VOTE_GONE) &&
+                   parsed->fault == RL_FAULT_NONE;
+    for (unsigned k = inspection->next; k < inspection->keys; k++) {
+        struct rl_reply rest = {.type = RL_REPLY_STRING};
+        note_answer(&inspection->finding[k], node, (uint32_t)rl_min(latency, UINT32_MAX),
+                    parsed);
+        if (!is_text)
+            continue;
+        rest.text = parsed->rest.text;
+        rest.len = parsed->rest.len;
+        if (rest.len == 0 || !rl_kind_read(kind, RL_CMD_INSPECT, &rest, parsed)) {
+            inspection->until = inspection->until < k + 1 ? inspection->until : k + 1;
+            return;
+        }
+    }
+}
+
 static void inspect_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                            const struct rl_reply *reply)
 {
     struct inspection *inspection = (struct inspection *)task;
     struct rl_message message = message_of(inspection);
     struct rl_answer parsed;
+    if (op->seq != inspection->next) /* it came too late */
+        return;
     if (!rl_nodes_parse_reply(&rl_client_of(task)->nodes, message.kind, node, op, reply,
                               &parsed) &&
         rl_nodes_send(&rl_client_of(task)->nodes, task, &message, rl_bit(node)) == 0)
         return;
-    struct rl_ballot *ballot = &inspection->ballot[node];
-    ballot->vote = parsed.vote;
-    ballot->fault = parsed.fault;
-    ballot->pttl = parsed.pttl;
-    ballot->latency = (uint32_t)rl_min(task->loop->now - inspection->start, UINT32_MAX);
-    rl_client_keep_value(parsed.value, inspection->value[node]);
-    inspection->depth[node] = parsed.depth;
-    inspection->queued[node] = parsed.waiting;
-    inspection->waited[node] = parsed.waited;
-    inspection->fence[node] = parsed.fence;
-    keep_readers(parsed.readers, &inspection->readers[node]);
+    note_answers(inspection, node, message.kind, &parsed);
     inspection->waiting &= ~rl_bit(node);
     if (!inspection->waiting)
         inspect_finish(inspection, REDLOCK_OK);
@@ -284,8 +351,10 @@ static void close_inspection(struct rl_task *task)
 
 static void inspect_destroy(struct rl_task *task)
 {
-    for (unsigned i = 0; i < RL_NODES_MAX; i++)
-        free(((struct inspection *)task)->readers[i].token);
+    struct inspection *inspection = (struct inspection *)task;
+    for (unsigned k = 0; k < inspection->keys; k++)
+        for (unsigned i = 0; i < RL_NODES_MAX; i++)
+            free(inspection->finding[k].readers[i].token);
     rl_task_free(task);
 }
 
@@ -297,28 +366,56 @@ static const struct rl_task_class inspection_class = {
     .destroy = inspect_destroy,
 };
 
+/* NULL: no memory. The keys are to be written. */
+static struct inspection *new_inspection(redlock_client *client, enum rl_command command,
+                                         unsigned keys, redlock_inspect_fn *callback,
+                                         void *arg)
+{
+    struct inspection *inspection =
+        rl_task_new(sizeof(*inspection) + keys * sizeof(inspection->finding[0]),
+                    &client->loop, &inspection_class);
+    if (!inspection)
+        return NULL;
+    inspection->command = command;
+    inspection->keys = keys;
+    inspection->callback = callback;
+    inspection->arg = arg;
+    for (unsigned k = 0; k < keys; k++)
+        inspection->key[k].text = inspection->finding[k].key;
+    if (rl_startup_barrier_is_open(&client->nodes.startup))
+        rl_task_schedule(&inspection->task, client->loop.now);
+    return inspection;
+}
+
+redlock_code rl_inspect_keys(redlock_client *client, const struct rl_word *key,
+                             unsigned keys, redlock_inspect_fn *callback, void *arg)
+{
+    assert(keys > 0 && keys <= RL_INSPECT_MAX);
+    struct inspection *inspection =
+        new_inspection(client, RL_CMD_INSPECT, keys, callback, arg);
+    if (!inspection)
+        return rl_fail_by_code(REDLOCK_NO_MEMORY);
+    for (unsigned k = 0; k < keys; k++) {
+        memcpy(inspection->finding[k].key, key[k].text, key[k].len);
+        inspection->key[k].len = key[k].len;
+    }
+    return REDLOCK_OK;
+}
+
 static redlock_code inspect_start(redlock_client *client, enum rl_command command,
                                   const void *key, size_t key_len,
                                   redlock_inspect_fn *callback, void *arg)
 {
     if (!callback && command == RL_CMD_INSPECT)
         return rl_fail_no_callback();
-    struct inspection *inspection =
-        rl_task_new(sizeof(*inspection), &client->loop, &inspection_class);
+    struct inspection *inspection = new_inspection(client, command, 1, callback, arg);
     if (!inspection)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);
-    redlock_code code =
-        rl_client_key(client, key, key_len, inspection->key, &inspection->key_len);
-    if (code != REDLOCK_OK) {
+    redlock_code code = rl_client_key(client, key, key_len, inspection->finding[0].key,
+                                      &inspection->key[0].len);
+    if (code != REDLOCK_OK)
         rl_task_end(&inspection->task);
-        return code;
-    }
-    inspection->command = command;
-    inspection->callback = callback;
-    inspection->arg = arg;
-    if (rl_startup_barrier_is_open(&client->nodes.startup))
-        rl_task_schedule(&inspection->task, client->loop.now);
-    return REDLOCK_OK;
+    return code;
 }
 
 static redlock_code call(redlock_client *client, enum rl_command command, const void *key,

@@ -1,7 +1,8 @@
 /*
  * Lists all locks: scans one node after the other, page by page. A key that a node scanned
- * before has, too, was listed already; all others are inspected, a few at a time. A key of
- * which too few nodes replied is inspected again, for a while.
+ * before has, too, was listed already. A page that may have another one is inspected, by
+ * one command to each node. A key of which too few nodes replied is inspected again, for a
+ * while.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,19 +10,20 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "inspect.h"
 #include "net/resp.h"
 #include "pattern.h"
 #include "redlock/admin.h"
 
 #define POLL_GAP   (50 * RL_MS)    /* until all nodes were tried; between two inspections */
 #define PATIENCE   (2 * RL_SECOND) /* for so long the inspection of a key is repeated */
-#define TOGETHER   8               /* keys that are looked at at a time */
 #define SHARE      3 /* of the time: no node is busy for more than a third of it */
 #define CURSOR     24
 #define BARREN_MAX 1000000 /* pages of a node in a row without a new key */
 #define PAGE_WORDS 7
-#define PAGE_KEYS  256            /* that are asked for by one command */
-#define ASKS_ALL   (1 + TOGETHER) /* the `seq` of that command */
+#define PAGE_KEYS  256 /* that are asked for by one command */
+
+enum { ASKS_PAGE, ASKS_ALL }; /* the `seq` of a command */
 
 struct list;
 
@@ -30,14 +32,16 @@ struct place {
     char cursor[CURSOR], skip[CURSOR];
 };
 
-/* A key of the page that is looked at. */
-struct look {
+/* Keys of the page that are inspected together. */
+struct batch {
     struct list *list; /* NULL: it has ended meanwhile */
-    bool inspects;     /* its inspection will call back */
-    bool rests; /* it is inspected again at the next tick; neither: a node is asked */
     rl_time began;
-    size_t len;
-    char key[REDLOCK_KEY_MAX]; /* with the client's prefix */
+    unsigned keys, told; /* of `told` their inspection was reported */
+    unsigned again;      /* the first ones are inspected again at the next tick */
+    struct batch_key {
+        size_t len;
+        char bytes[REDLOCK_KEY_MAX]; /* with the client's prefix */
+    } key[RL_INSPECT_MAX];
 };
 
 struct list {
@@ -47,21 +51,21 @@ struct list {
     bool foreign, begun, denied;
     rl_time deadline;
     bool has_given_up; /* the last key that was told is unknown, in spite of PATIENCE */
-    rl_node_set to_scan, scanned; /* `scanned`: to the end */
-    unsigned node;                /* that is being scanned */
-    struct place place, earlier;
+    rl_node_set to_scan, scanned;        /* `scanned`: to the end */
+    unsigned node;                       /* that is being scanned */
+    struct place place, before, earlier; /* `before` the present page */
+    bool names;  /* of the page: it may have keys that are no locks */
+    bool closer; /* ... so it is asked for again: the keys that hold a lock */
     unsigned pages, barren;
     bool waits; /* for a page, or for how many of its keys a node has */
     bool is_last;
     rl_time paged;           /* when the page was asked for */
-    rl_time asked;           /* when the last command was sent that is not of a look */
+    rl_time asked;           /* when the last command was sent that is not of a batch */
     rl_time busy;            /* how long nodes have worked for the page, at most */
-    bool is_timed;           /* `busy` has the present looks */
     unsigned all;            /* how many keys were asked for by one command */
     char keys[RL_RESP_TEXT]; /* of the page: each after its length and a space */
     size_t len, at;
-    struct look *look[TOGETHER];
-    unsigned looks;
+    struct batch *batch; /* or NULL */
     size_t pattern_len;
     char pattern[RL_PATTERN_MAX];
 };
@@ -70,14 +74,11 @@ static void list_finish(struct list *list, redlock_code code)
 {
     redlock_client *client = rl_client_of(&list->task);
     const redlock_listed end = {.code = code};
-    for (unsigned i = 0; i < TOGETHER; i++) {
-        struct look *look = list->look[i];
-        if (look && look->inspects)
-            look->list = NULL;
-        else
-            free(look);
-        list->look[i] = NULL;
-    }
+    if (list->batch && list->batch->told < list->batch->keys)
+        list->batch->list = NULL;
+    else
+        free(list->batch);
+    list->batch = NULL;
     rl_task_end(&list->task);
     list->callback(client, &end, list->arg);
     rl_loop_called_back(&client->loop);
@@ -91,28 +92,17 @@ static rl_time work_of(const struct list *list, unsigned node, rl_time latency)
     return rl_max(latency - client->nodes.node[node].link.shortest_trip, 0);
 }
 
-/* A node that got many commands at once replies when it has executed all of them. */
-static void note_looks(struct list *list, const redlock_inspection *inspection)
+static void note_work(struct list *list, const redlock_inspection *inspection)
 {
     rl_time longest = 0;
-    for (unsigned i = 0; !list->is_timed && i < inspection->count; i++)
+    for (unsigned i = 0; i < inspection->count; i++)
         longest = rl_max(longest, work_of(list, i, inspection->nodes[i]->latency_us));
-    list->is_timed = true;
     list->busy += longest;
 }
 
-/* --- one key --- */
+/* --- a few keys --- */
 
 static void go_on(struct list *list);
-
-static void drop_look(struct list *list, struct look *look)
-{
-    for (unsigned i = 0; i < TOGETHER; i++)
-        if (list->look[i] == look)
-            list->look[i] = NULL;
-    list->looks--;
-    free(look);
-}
 
 /* A node that was scanned before has it: then it was listed with that one. */
 static bool is_listed(const struct list *list, const redlock_inspection *inspection)
@@ -130,13 +120,13 @@ static size_t prefix_of(const struct list *list)
     return prefix ? strlen(prefix) : 0;
 }
 
-static void list_tell(struct list *list, const struct look *look,
+static void list_tell(struct list *list, const struct batch_key *key,
                       const redlock_inspection *inspection)
 {
     const redlock_listed listed = {
         .code = inspection->code,
-        .key = look->key + prefix_of(list),
-        .key_len = look->len - prefix_of(list),
+        .key = key->bytes + prefix_of(list),
+        .key_len = key->len - prefix_of(list),
         .inspection = inspection,
     };
     list->barren = 0;
@@ -170,64 +160,64 @@ static bool is_undecided(const struct list *list, const redlock_inspection *insp
 }
 
 /* Inspects the key again later. False: nothing is left to wait for, or it was enough. */
-static bool repeat(struct list *list, struct look *look,
+static bool repeat(struct list *list, struct batch *batch, const struct batch_key *key,
                    const redlock_inspection *inspection)
 {
-    rl_time now = list->task.loop->now;
     bool is_unknown = inspection->code != REDLOCK_OK;
-    bool is_late = now >= rl_time_add_sat(look->began, PATIENCE);
-    look->rests = !list->has_given_up && !is_late && is_undecided(list, inspection);
+    bool is_late = list->task.loop->now >= rl_time_add_sat(batch->began, PATIENCE);
+    bool repeats = !list->has_given_up && !is_late && is_undecided(list, inspection);
     list->has_given_up = is_unknown && (list->has_given_up || is_late);
-    look->inspects = !look->rests;
-    if (look->rests)
-        rl_task_schedule(&list->task, rl_time_add_sat(now, POLL_GAP));
-    return look->rests;
+    if (repeats)
+        batch->key[batch->again++] = *key;
+    return repeats;
+}
+
+static void end_batch(struct list *list, struct batch *batch)
+{
+    if (batch->again > 0) {
+        rl_task_schedule(&list->task, rl_time_add_sat(list->task.loop->now, POLL_GAP));
+        return;
+    }
+    list->batch = NULL;
+    free(batch);
+    go_on(list);
 }
 
 static void on_inspected(redlock_client *client, const redlock_inspection *inspection,
                          void *arg)
 {
-    struct look *look = arg;
+    struct batch *batch = arg;
+    struct list *list = batch->list;
+    const struct batch_key *key = &batch->key[batch->told++];
     bool is_over = inspection->code == REDLOCK_CANCELLED; /* the list will be told, too */
     (void)client;
-    if (look->list)
-        note_looks(look->list, inspection);
-    if (look->list && !is_over && !is_listed(look->list, inspection)) {
-        if (repeat(look->list, look, inspection))
-            return;
-        if (inspection->held > 0 || inspection->code != REDLOCK_OK)
-            list_tell(look->list, look, inspection);
-    }
-    struct list *list = look->list;
-    if (!list) { /* it has ended, perhaps in the callback */
-        free(look);
+    if (list && batch->told == 1)
+        note_work(list, inspection);
+    if (list && !is_over && !is_listed(list, inspection) &&
+        !repeat(list, batch, key, inspection) &&
+        (inspection->held > 0 || inspection->code != REDLOCK_OK))
+        list_tell(list, key, inspection);
+    if (batch->told < batch->keys)
         return;
-    }
-    drop_look(list, look);
-    if (!is_over)
-        go_on(list);
+    list = batch->list;
+    if (!list) /* it has ended, perhaps in the callback */
+        free(batch);
+    else if (!is_over)
+        end_batch(list, batch);
 }
 
-static bool inspect(struct list *list, struct look *look)
+static bool inspect(struct list *list, struct batch *batch, unsigned keys)
 {
-    redlock_client *client = rl_client_of(&list->task);
-    size_t prefix = prefix_of(list);
-    look->rests = false;
-    look->inspects = redlock_inspect(client, look->key + prefix, look->len - prefix,
-                                     on_inspected, look) == REDLOCK_OK;
-    return look->inspects;
-}
-
-/* Asks a node that was scanned before; in its absence, all. */
-static bool look_at(struct list *list, struct look *look, unsigned slot)
-{
-    redlock_client *client = rl_client_of(&list->task);
-    const struct rl_word word[] = {{"EXISTS", 6}, {look->key, look->len}};
-    rl_node_set before = list->scanned & client->nodes.view.open;
-    if (before &&
-        rl_nodes_send_raw(&client->nodes, &list->task, 1 + slot, word, 2, rl_first(before)))
-        return true;
-    return inspect(list, look);
+    struct rl_word word[RL_INSPECT_MAX];
+    for (unsigned i = 0; i < keys; i++)
+        word[i] = (struct rl_word){batch->key[i].bytes, batch->key[i].len};
+    batch->keys = keys;
+    batch->told = batch->again = 0;
+    redlock_code code =
+        rl_inspect_keys(rl_client_of(&list->task), word, keys, on_inspected, batch);
+    if (code != REDLOCK_OK)
+        batch->told = keys; /* nothing will call back */
+    return code == REDLOCK_OK;
 }
 
 /*
@@ -252,37 +242,36 @@ static bool read_key(const struct list *list, size_t *at, struct rl_word *ret_ke
     return false;
 }
 
-static bool take_key(struct list *list, struct look *look)
-{
-    struct rl_word key;
-    if (!read_key(list, &list->at, &key))
-        return false;
-    memcpy(look->key, key.text, key.len);
-    look->len = key.len;
-    return true;
-}
-
 /* False: no memory. */
-static bool begin_look(struct list *list, unsigned slot)
+static bool begin_batch(struct list *list)
 {
-    struct look *look = calloc(1, sizeof(*look));
-    if (!look)
+    struct batch *batch = malloc(sizeof(*batch));
+    struct rl_word key;
+    unsigned keys = 0;
+    if (!batch)
         return false;
-    look->list = list;
-    look->began = list->task.loop->now;
-    list->look[slot] = look;
-    list->looks++;
-    bool is_found = take_key(list, look), looks = is_found && look_at(list, look, slot);
-    if (!looks)
-        drop_look(list, look);
-    return looks || !is_found;
+    batch->list = list;
+    batch->began = list->task.loop->now;
+    for (; keys < RL_INSPECT_MAX && read_key(list, &list->at, &key); keys++) {
+        memcpy(batch->key[keys].bytes, key.text, key.len);
+        batch->key[keys].len = key.len;
+    }
+    if (keys > 0 && inspect(list, batch, keys)) {
+        list->batch = batch;
+        return true;
+    }
+    free(batch);
+    return keys == 0;
 }
 
 /* --- one page --- */
 
+/* Only names, if a node that was scanned before can tell which of them it has. */
 static void ask_for_page(struct list *list)
 {
     redlock_client *client = rl_client_of(&list->task);
+    list->names = !list->closer && (list->scanned & client->nodes.view.open);
+    list->before = list->place;
     const struct rl_script *script =
         rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE)->script[RL_CMD_LIST];
     const struct rl_word word[PAGE_WORDS] = {
@@ -292,12 +281,15 @@ static void ask_for_page(struct list *list)
         {list->place.cursor, strlen(list->place.cursor)},
         {list->pattern, list->pattern_len},
         {list->place.skip, strlen(list->place.skip)},
-        {list->foreign ? "1" : "0", 1},
+        {list->names     ? "2"
+         : list->foreign ? "1"
+                         : "0",
+         1},
     };
     list->paged = list->asked = client->loop.now;
     list->busy = 0;
-    list->waits =
-        rl_nodes_send_raw(&client->nodes, &list->task, 0, word, PAGE_WORDS, list->node);
+    list->waits = rl_nodes_send_raw(&client->nodes, &list->task, ASKS_PAGE, word,
+                                    PAGE_WORDS, list->node);
     if (!list->waits)
         list_finish(list, REDLOCK_NO_MEMORY);
 }
@@ -321,6 +313,7 @@ static void scan_next_node(struct list *list)
     list->at = list->len = 0;
     list->to_scan &= list->to_scan - 1;
     list->place = list->earlier = (struct place){"0", "0"};
+    list->closer = false;
     list->pages = list->barren = 0;
     ask_for_page(list);
 }
@@ -331,18 +324,16 @@ static void pause(struct list *list)
     rl_task_schedule(&list->task, rl_max(due, list->task.loop->now));
 }
 
-/* Follows a page, or the last of some looks. */
+/* Follows a page, or a batch of its keys. */
 static void go_on(struct list *list)
 {
-    if (list->looks > 0 || list->waits)
+    if (list->batch || list->waits)
         return;
-    list->is_timed = false;
-    for (unsigned i = 0; i < TOGETHER && list->at < list->len; i++)
-        if (!begin_look(list, i)) {
-            list_finish(list, REDLOCK_NO_MEMORY);
-            return;
-        }
-    if (list->looks > 0)
+    if (list->at < list->len && !begin_batch(list)) {
+        list_finish(list, REDLOCK_NO_MEMORY);
+        return;
+    }
+    if (list->batch)
         return;
     if (list->is_last)
         list->scanned |= rl_bit(list->node);
@@ -350,6 +341,16 @@ static void go_on(struct list *list)
 }
 
 /* --- all keys of a page --- */
+
+/* The page has keys that no node has that was scanned before. */
+static void look_closer(struct list *list)
+{
+    list->place = list->before;
+    list->at = list->len = 0;
+    list->closer = true;
+    list->is_last = false;
+    pause(list);
+}
 
 /* Asks a node that was scanned before how many it has: mostly all. */
 static void ask_for_all(struct list *list)
@@ -361,19 +362,28 @@ static void ask_for_all(struct list *list)
     list->all = 0;
     while (list->all < PAGE_KEYS && read_key(list, &at, &word[1 + list->all]))
         list->all++;
-    if (!before || list->all < 2 || at < list->len)
+    if (list->all == 0) {
+        list->at = list->len;
+        go_on(list);
         return;
+    }
     list->asked = client->loop.now;
-    list->waits = rl_nodes_send_raw(&client->nodes, &list->task, ASKS_ALL, word,
+    list->waits = before && at >= list->len &&
+                  rl_nodes_send_raw(&client->nodes, &list->task, ASKS_ALL, word,
                                     1 + list->all, rl_first(before));
+    if (!list->waits)
+        look_closer(list);
 }
 
 static void answer_all(struct list *list, unsigned node, const struct rl_reply *reply)
 {
     list->waits = false;
     list->busy += work_of(list, node, list->task.loop->now - list->asked);
-    if (reply && reply->type == RL_REPLY_INTEGER && reply->integer == list->all)
-        list->at = list->len;
+    if (!reply || reply->type != RL_REPLY_INTEGER || reply->integer != list->all) {
+        look_closer(list);
+        return;
+    }
+    list->at = list->len;
     go_on(list);
 }
 
@@ -415,11 +425,14 @@ static bool is_endless(struct list *list)
 
 static void answer_page(struct list *list, const struct rl_reply *reply)
 {
-    list->waits = false;
+    bool was_here = list->closer;
+    list->waits = list->closer = false;
     list->busy += work_of(list, list->node, list->task.loop->now - list->asked);
-    if (reply && read_page(list, reply) && !is_endless(list)) {
-        ask_for_all(list);
-        go_on(list);
+    if (reply && read_page(list, reply) && (was_here || !is_endless(list))) {
+        if (list->names)
+            ask_for_all(list);
+        else
+            go_on(list);
         return;
     }
     if (reply && reply->type == RL_REPLY_ERROR)
@@ -427,39 +440,14 @@ static void answer_page(struct list *list, const struct rl_reply *reply)
     scan_next_node(list);
 }
 
-/* 1: it is there, and was listed. */
-static void answer_look(struct list *list, struct look *look, const struct rl_reply *reply)
-{
-    bool is_there = reply && reply->type == RL_REPLY_INTEGER && reply->integer == 1;
-    if (!is_there && inspect(list, look))
-        return;
-    drop_look(list, look);
-    if (is_there)
-        go_on(list);
-    else
-        list_finish(list, REDLOCK_NO_MEMORY);
-}
-
 static void list_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                         const struct rl_reply *reply)
 {
     struct list *list = (struct list *)task;
-    if (op->seq == 0)
+    if (op->seq == ASKS_PAGE)
         answer_page(list, reply);
-    else if (op->seq == ASKS_ALL)
-        answer_all(list, node, reply);
     else
-        answer_look(list, list->look[op->seq - 1], reply);
-}
-
-/* Inspects those that rest. */
-static void look_again(struct list *list)
-{
-    for (unsigned i = 0; i < TOGETHER; i++)
-        if (list->look[i] && list->look[i]->rests && !inspect(list, list->look[i])) {
-            list_finish(list, REDLOCK_NO_MEMORY);
-            return;
-        }
+        answer_all(list, node, reply);
 }
 
 static void list_tick(struct rl_task *task)
@@ -474,8 +462,9 @@ static void list_tick(struct rl_task *task)
         list->begun = true;
         list->to_scan = client->nodes.view.open;
         scan_next_node(list);
-    } else if (list->looks > 0) {
-        look_again(list);
+    } else if (list->batch) {
+        if (list->batch->again > 0 && !inspect(list, list->batch, list->batch->again))
+            list_finish(list, REDLOCK_NO_MEMORY);
     } else if (list->is_last || !is_open(list)) {
         list->is_last = false;
         scan_next_node(list);
@@ -492,8 +481,7 @@ static void close_list(struct rl_task *task)
 /* The client is freed, perhaps early: then no inspection calls back either. */
 static void list_destroy(struct rl_task *task)
 {
-    for (unsigned i = 0; i < TOGETHER; i++)
-        free(((struct list *)task)->look[i]);
+    free(((struct list *)task)->batch);
     rl_task_free(task);
 }
 

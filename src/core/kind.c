@@ -341,7 +341,11 @@ void rl_kind_argv(const struct rl_kind *kind, enum rl_command command, bool whol
     }
     if (command == RL_CMD_MARKER) {
         put_marker_command(ret_argv, args);
-    } else if (command == RL_CMD_INSPECT || command == RL_CMD_BREAK) {
+    } else if (command == RL_CMD_INSPECT) {
+        kind_put_number(ret_argv, args->set_size);
+        for (unsigned i = 0; i < args->set_size; i++)
+            put_word(ret_argv, args->set[i]);
+    } else if (command == RL_CMD_BREAK) {
         PUT(ret_argv, "1");
         put_word(ret_argv, args->key);
     } else if (command == RL_CMD_OBSERVE) {
@@ -411,26 +415,57 @@ static bool read_value(const struct rl_kind *kind, enum rl_command command,
     return true;
 }
 
-/* {value, remaining milliseconds, readers, depth, waiting, fence, waited} */
+/* A number, and the space behind it. */
+static bool take_number(struct rl_word *text, int64_t *ret_number)
+{
+    size_t first = text->len > 0 && text->text[0] == '-', at = first;
+    int64_t number = 0;
+    for (; at < text->len && text->text[at] >= '0' && text->text[at] <= '9' && at < 18;
+         at++)
+        number = 10 * number + (text->text[at] - '0');
+    if (at == first || at == text->len || text->text[at] != ' ')
+        return false;
+    *text = (struct rl_word){text->text + at + 1, text->len - at - 1};
+    *ret_number = first ? -number : number;
+    return true;
+}
+
+static struct rl_word take_text(struct rl_word *text, int64_t len)
+{
+    struct rl_word taken = {text->text, (size_t)len};
+    *text = (struct rl_word){text->text + len, text->len - (size_t)len};
+    return taken;
+}
+
+/* The entry of the first key; see lua/inspect.lua. */
 static bool read_inspection(const struct rl_reply *reply, struct rl_answer *answer)
 {
-    const struct rl_reply pair = {.type = RL_REPLY_ARRAY, .item = reply->item, .items = 2};
-    const struct rl_reply *readers = &reply->item[2], *depth = &reply->item[3];
-    const struct rl_reply *waiting = &reply->item[4], *fence = &reply->item[5];
-    const struct rl_reply *waited = &reply->item[6];
-    if (reply->items != 7 || readers->type != RL_REPLY_STRING ||
-        depth->type != RL_REPLY_INTEGER || waiting->type != RL_REPLY_INTEGER ||
-        fence->type != RL_REPLY_INTEGER || fence->integer < 0 ||
-        waited->type != RL_REPLY_INTEGER)
+    enum { VALUE, READERS, PTTL, DEPTH, WAITING, WAITED, FENCE, NUMBERS };
+    struct rl_word rest = {reply->text, reply->len};
+    int64_t number[NUMBERS];
+    if (reply->type != RL_REPLY_STRING)
         return false;
-    answer->waiting = (uint32_t)rl_clamp(waiting->integer, 0, INT32_MAX);
-    answer->waited = (uint32_t)rl_clamp(waited->integer, 0, UINT32_MAX);
-    answer->fence = fence->integer;
-    answer->readers = (struct rl_word){readers->text, readers->len};
-    if (depth->integer > 0 && depth->integer <= UINT32_MAX)
-        answer->depth = (uint32_t)depth->integer;
-    return read_value(rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE), RL_CMD_INSPECT, &pair,
-                      answer);
+    if (rest.len >= 2 && memcmp(rest.text, "- ", 2) == 0) {
+        (void)take_text(&rest, 2);
+        answer->vote = RL_VOTE_GONE;
+        answer->rest = rest;
+        return true;
+    }
+    for (unsigned i = 0; i < NUMBERS; i++)
+        if (!take_number(&rest, &number[i]) || (i < PTTL && number[i] < 0))
+            return false;
+    if (number[VALUE] + number[READERS] > (int64_t)rest.len || number[FENCE] < 0)
+        return false;
+    answer->vote = RL_VOTE_HELD;
+    answer->value = take_text(&rest, number[VALUE]);
+    answer->readers = take_text(&rest, number[READERS]);
+    answer->pttl = (int32_t)rl_clamp(number[PTTL], -1, INT32_MAX);
+    answer->depth = (uint32_t)rl_clamp(number[DEPTH], 0, UINT32_MAX);
+    answer->waiting = (uint32_t)rl_clamp(number[WAITING], 0, INT32_MAX);
+    answer->waited = (uint32_t)rl_clamp(number[WAITED], 0, UINT32_MAX);
+    answer->fence = number[FENCE];
+    answer->rest = rest;
+    return true;
 }
 
 /*
@@ -487,8 +522,7 @@ static bool read_set(const struct rl_reply *reply, struct rl_answer *answer)
 static bool read_code(enum rl_command command, int64_t code, struct rl_answer *answer)
 {
     static const enum rl_vote votes[] = {RL_VOTE_GONE, RL_VOTE_GRANTED, RL_VOTE_RECREATED};
-    bool can_grant =
-        command != RL_CMD_INSPECT && command != RL_CMD_BREAK && command != RL_CMD_OBSERVE;
+    bool can_grant = command != RL_CMD_BREAK && command != RL_CMD_OBSERVE;
     bool has_code_2 = command == RL_CMD_EXTEND || command == RL_CMD_RELEASE;
     int64_t most = has_code_2 ? 2 : can_grant;
     if (code < 0 || code > most)
@@ -554,9 +588,9 @@ static bool read_reply(const struct rl_kind *kind, enum rl_command command,
         return read_error(command, reply, ret_answer);
     if (command == RL_CMD_MARKER)
         return read_marker(reply, ret_answer);
-    if (command == RL_CMD_INSPECT && reply->type == RL_REPLY_ARRAY && reply->items > 2)
+    if (command == RL_CMD_INSPECT)
         return read_inspection(reply, ret_answer);
-    if (command == RL_CMD_INSPECT || command == RL_CMD_BREAK || command == RL_CMD_OBSERVE)
+    if (command == RL_CMD_BREAK || command == RL_CMD_OBSERVE)
         kind = rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE);
     if (kind->type == REDLOCK_KIND_SLOT && command == RL_CMD_RELEASE)
         return read_slot_release(kind, reply, ret_answer);

@@ -28,11 +28,12 @@ struct rl_reply {
     size_t items;
 };
 
-#define RL_SET_MAX   16 /* keys of a set; REDLOCK_KEYS_MAX */
-#define RL_WORDS_MAX (2 * RL_SET_MAX + 16)
-#define RL_SLOTS_MAX 128 /* of a semaphore; REDLOCK_SLOTS_MAX */
-#define RL_DIGITS    20
-#define RL_NUMBERS   8
+#define RL_SET_MAX     16 /* keys of a set; REDLOCK_KEYS_MAX */
+#define RL_INSPECT_MAX 32 /* keys that are inspected by one command */
+#define RL_WORDS_MAX   (2 * RL_SET_MAX + 16)
+#define RL_SLOTS_MAX   128 /* of a semaphore; REDLOCK_SLOTS_MAX */
+#define RL_DIGITS      20
+#define RL_NUMBERS     8
 
 /* A script; the build generates it from lua/. */
 struct rl_script {
@@ -54,8 +55,8 @@ typedef uint64_t rl_script_set;
 struct rl_command_args {
     struct rl_word key, token;
     int64_t ttl_ms;
-    const struct rl_word *set;  /* kinds of sets, instead of `key`: all keys, `set_size` */
-    struct rl_word base;        /* a slot: the key without its number; one of `slots` */
+    const struct rl_word *set; /* kinds of sets and INSPECT, instead of `key`: `set_size` */
+    struct rl_word base;       /* a slot: the key without its number; one of `slots` */
     struct rl_word queue_entry; /* RELEASE: entry in the wait queue; empty: none; OBSERVE:
                                    where to be notified of changes */
     rl_time waited;    /* RELEASE: add it, waiting for this long; below 0: remove it */
@@ -103,10 +104,15 @@ struct rl_argv {
 struct rl_answer {
     enum rl_vote vote;
     enum rl_fault fault;
-    int32_t pttl;           /* remaining TTL of another client's value, ms; -1: unknown */
-    unsigned key;           /* a set: the key that has this value */
-    struct rl_word value;   /* the value of the key; empty: unknown */
-    struct rl_word free;    /* RELEASE of a slot: a digit for each, '1': it is free there */
+    int32_t pttl;         /* remaining TTL of another client's value, ms; -1: unknown */
+    unsigned key;         /* a set: the key that has this value */
+    struct rl_word value; /* the value of the key; empty: unknown */
+    union {
+        struct rl_word
+            free; /* RELEASE of a slot: a digit for each, '1': it is free there */
+        struct rl_word
+            rest; /* INSPECT: a text reply of the other keys; empty: there is none */
+    };
     struct rl_word readers; /* INSPECT: the tokens of a shared lock, a space between them */
     uint32_t depth;         /* INSPECT: how often the owner of a hash has locked it; or 0 */
     uint32_t waiting;       /* INSPECT: how many are in the queue, up to 100 */

@@ -342,15 +342,11 @@ static unsigned nth_in(unsigned resources, unsigned long n)
 static void read_array(struct command *command, const char *text)
 {
     const char *at = strchr(text, '\n') + 1;
-    if (*at == ':' || *at == '*') /* inspect: the key is missing */
-        return;
     size_t len = strtoul(at + 1, NULL, 10);
     const char *value = strchr(at, '\n') + 1;
     copy_text(command->value, sizeof(command->value), (struct rl_word){value, len});
     const char *number = value + len + 2;
     command->pttl = strtoll(number + 1, NULL, 10);
-    if (command->ask == ASK_INSPECT) /* what follows are the other readers */
-        return;
     long items = strtol(text + 1, NULL, 10), usual = 2 + command->is_fenced;
     command->is_not_queued = items == usual + command->is_of_set + 1;
     for (long i = 1; command->is_of_set && i < usual; i++)
@@ -396,6 +392,20 @@ static bool is_of_node(const char *error)
     return false;
 }
 
+/* An inspection of one key: "- ", or seven numbers, of which the first is the length of the
+   value behind them, and the third its remaining time. */
+static enum truth read_entry(struct command *command, const char *entry)
+{
+    if (*entry == '-')
+        return TRUTH_GONE;
+    size_t len = strtoul(entry, NULL, 10);
+    for (unsigned i = 0; i < 7; i++, entry = strchr(entry, ' ') + 1)
+        if (i == 2)
+            command->pttl = strtoll(entry, NULL, 10);
+    copy_text(command->value, sizeof(command->value), (struct rl_word){entry, len});
+    return TRUTH_HELD;
+}
+
 /* The truth of a reply, without asking the code that is tested. */
 static enum truth read_reply(struct command *command, struct rl_word reply)
 {
@@ -413,6 +423,8 @@ static enum truth read_reply(struct command *command, struct rl_word reply)
     case '$':
         if (text[1] == '-')
             return TRUTH_HELD;
+        if (command->ask == ASK_INSPECT)
+            return read_entry(command, strchr(text, '\n') + 1);
         command->told_us = time_in(strchr(text, '\n') + 1);
         return truth_of_code(command, strtoll(strchr(text, '\n') + 1, NULL, 10));
     default: break;

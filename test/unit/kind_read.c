@@ -28,8 +28,7 @@ static struct rl_reply error(const char *text)
     return (struct rl_reply){.type = RL_REPLY_ERROR, .text = text, .len = strlen(text)};
 }
 
-static const enum rl_command scripted[] = {RL_CMD_EXTEND, RL_CMD_RELEASE, RL_CMD_INSPECT,
-                                           RL_CMD_BREAK};
+static const enum rl_command scripted[] = {RL_CMD_EXTEND, RL_CMD_RELEASE, RL_CMD_BREAK};
 #define SCRIPTED (sizeof(scripted) / sizeof(scripted[0]))
 
 Test(reply, acquire)
@@ -88,7 +87,6 @@ Test(reply, numbers)
                                         RL_VOTE_UNASKED, RL_VOTE_UNASKED};
     check_numbers(RL_CMD_EXTEND, extend);
     check_numbers(RL_CMD_RELEASE, release);
-    check_numbers(RL_CMD_INSPECT, look);
     check_numbers(RL_CMD_BREAK, look);
 }
 
@@ -123,36 +121,63 @@ Test(reply, another_holders_value_and_its_remaining_time)
     }
 }
 
-/* A shared lock, and a Java owner. */
+static bool finds(const char *text)
+{
+    struct rl_reply reply = {.type = RL_REPLY_STRING, .text = text, .len = strlen(text)};
+    return reads(RL_CMD_INSPECT, reply);
+}
+
+/* A shared lock, a free key, and a Java owner. */
 Test(reply, what_an_inspection_finds)
 {
-    struct rl_reply item[7] = {{.type = RL_REPLY_STRING, TEXT("x")},
-                               number(1),
-                               {.type = RL_REPLY_STRING, TEXT("sa sb")},
-                               number(3),
-                               number(7),
-                               number(1800000000000000),
-                               number(90000)};
-    cr_assert(reads(RL_CMD_INSPECT, pair(item, 7)));
-    cr_assert_eq(answer.waited, 90000);
+    cr_assert(finds("1 5 1234 0 7 90000 1800000000000000 xsa sb- 1 0 -1 3 0 0 0 y"));
+    cr_assert_eq(answer.vote, RL_VOTE_HELD);
+    cr_assert_eq(answer.value.len, 1);
+    cr_assert_eq(*answer.value.text, 'x');
+    cr_assert_eq(answer.pttl, 1234);
     cr_assert_eq(answer.waiting, 7);
+    cr_assert_eq(answer.waited, 90000);
     cr_assert_eq(answer.fence, 1800000000000000);
-    cr_assert_eq(answer.readers.text, item[2].text);
     cr_assert_eq(answer.readers.len, 5);
+    cr_assert(memcmp(answer.readers.text, "sa sb", 5) == 0);
+    cr_assert(finds(answer.rest.text));
+    cr_assert_eq(answer.vote, RL_VOTE_GONE);
+    cr_assert(finds(answer.rest.text));
+    cr_assert_eq(answer.vote, RL_VOTE_HELD);
+    cr_assert_eq(answer.pttl, -1);
     cr_assert_eq(answer.depth, 3);
-    item[3] = item[6] = number(-1);
-    cr_assert(reads(RL_CMD_INSPECT, pair(item, 7)));
-    cr_assert_eq(answer.depth, 0);
-    cr_assert_eq(answer.waited, 0, "the node's clock went back");
-    for (size_t i = 3; i < 7; i++) {
-        struct rl_reply right = item[i];
-        item[i] = item[2];
-        cr_assert_not(reads(RL_CMD_INSPECT, pair(item, 7)));
-        item[i] = right;
-    }
-    item[5] = number(-1);
-    cr_assert_not(reads(RL_CMD_INSPECT, pair(item, 7)));
-    cr_assert_not(reads(RL_CMD_INSPECT, pair(item, 6)));
+    cr_assert_eq(answer.rest.len, 0);
+    cr_assert(finds("0 0 9999999999 0 0 -5 0 "),
+              "an empty value, and a clock that went back");
+    cr_assert_eq(answer.pttl, INT32_MAX);
+    cr_assert_eq(answer.waited, 0);
+    cr_assert_eq(answer.value.len, 0);
+}
+
+Test(reply, a_malformed_inspection_is_rejected)
+{
+    static const char *const texts[] = {
+        "",
+        "-",
+        "-1 ",
+        "x",
+        "1 0 1 0 0 0 0",
+        "1 0 1 0 0 0 0 ",
+        "1 0 1 0 0 0 x",
+        "0 2 1 0 0 0 0 x",
+        "-1 2 1 0 0 0 0 xx",
+        "2 -1 1 0 0 0 0 xx",
+        "1 0 1 0 0 0 -1 x",
+        "1 0  0 0 0 0 x",
+        "1 0 - 0 0 0 0 x",
+        "1 0 1.5 0 0 0 0 x",
+        "999999999999999999 0 1 0 0 0 0 x",
+        "9999999999999999999 0 1 0 0 0 0 x",
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        cr_assert_not(finds(texts[i]), "%s", texts[i]);
+    cr_assert_not(reads(RL_CMD_INSPECT, number(0)));
+    cr_assert_not(reads(RL_CMD_INSPECT, (struct rl_reply){.type = RL_REPLY_NIL}));
 }
 
 /* A second number 0: a release without room for the queue entry, and nothing else. */
@@ -188,7 +213,7 @@ Test(reply, the_remaining_time_is_unknown_or_capped)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct rl_reply item[2] = {{.type = RL_REPLY_STRING, TEXT("x")},
                                    number(rows[i].pttl)};
-        cr_assert(reads(RL_CMD_INSPECT, pair(item, 2)));
+        cr_assert(reads(RL_CMD_BREAK, pair(item, 2)));
         cr_assert_eq(answer.pttl, rows[i].read, "row %zu", i);
     }
 }

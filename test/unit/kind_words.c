@@ -79,11 +79,12 @@ Test(argv, release)
 
 Test(argv, inspect_and_break_need_no_token)
 {
-    struct rl_command_args bare = {.key = {"k", 1}};
+    const struct rl_word keys[] = {{"k", 1}, {"other", 5}};
+    struct rl_command_args bare = {.key = keys[0], .set = keys, .set_size = 2};
     struct rl_word inspect = {rl_script_inspect.sha1, 40};
     struct rl_word broken = {rl_script_break.body, rl_script_break.len};
     write_argv(RL_CMD_INSPECT, false, &bare);
-    EXPECT(WORD("EVALSHA"), inspect, WORD("1"), WORD("k"));
+    EXPECT(WORD("EVALSHA"), inspect, WORD("2"), WORD("k"), WORD("other"));
     write_argv(RL_CMD_BREAK, true, &bare);
     EXPECT(WORD("EVAL"), broken, WORD("1"), WORD("k"));
 }
@@ -216,7 +217,7 @@ Test(argv, of_a_fenced_lock)
         else
             EXPECT(COMMON, about.nonce);
     }
-    write_argv(RL_CMD_INSPECT, false, &about);
+    write_argv(RL_CMD_BREAK, false, &about);
     cr_assert_eq(command.words, 4, "an operator's commands do not change");
 }
 
