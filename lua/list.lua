@@ -1,11 +1,11 @@
 -- ARGV[1] cursor of a scan, ARGV[2] pattern, ARGV[3] how many keys of the page to skip, ARGV[4]
 -- '0': the keys that hold a token; '1': also those that hold none; '2': all names, and nothing is
--- read
+-- read. ARGV[5] how many keys to scan
 -- Returns {cursor, skip, keys}: where to go on, '0' and 0: it was the last page; each key after
 -- its length and a space. As many as fit into a reply; a lock's own keys, and
 -- those that are longer than a lock's may be, are left out.
 local names = ARGV[4] == '2'
-local page = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', names and '64' or '24')
+local page = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[5])
 if page.err then
   return redis.error_reply('NOPERM ' .. page.err)
 end

@@ -29,7 +29,8 @@ struct inspection {
     struct rl_task task;
     enum rl_command command;
     bool asked;
-    rl_node_set waiting;
+    bool in_turn; /* as of rl_inspect_keys() */
+    rl_node_set unasked, waiting;
     rl_time start, deadline;
     redlock_inspect_fn *callback;
     void *arg;
@@ -205,26 +206,55 @@ static void report_finding(struct inspection *inspection, struct finding *findin
     free(reader);
 }
 
+/* --- sending --- */
+
+#define NEAR_TRIP INT64_C(500) /* us */
+
+bool rl_nodes_are_near(const redlock_client *client)
+{
+    for (rl_node_set rest = client->nodes.view.open; rest; rest &= rest - 1)
+        if (client->nodes.node[rl_first(rest)].link.shortest_trip > NEAR_TRIP)
+            return false;
+    return true;
+}
+
+static void set_votes(struct inspection *inspection, rl_node_set nodes, enum rl_vote vote,
+                      enum rl_fault fault)
+{
+    for (unsigned k = inspection->next; k < inspection->keys; k++)
+        for (rl_node_set rest = nodes; rest; rest &= rest - 1)
+            inspection->finding[k].ballot[rl_first(rest)] =
+                (struct rl_ballot){.vote = vote, .fault = fault, .pttl = -1};
+}
+
+static void inspect_send(struct inspection *inspection)
+{
+    redlock_client *client = rl_client_of(&inspection->task);
+    struct rl_message message = message_of(inspection);
+    do {
+        rl_node_set to = inspection->unasked & client->nodes.view.open;
+        if (inspection->in_turn)
+            to &= -to;
+        inspection->unasked &= ~to & client->nodes.view.open;
+        inspection->waiting =
+            to & ~rl_nodes_send(&client->nodes, &inspection->task, &message, to);
+    } while (!inspection->waiting && inspection->unasked);
+    set_votes(inspection, inspection->waiting, RL_VOTE_WAITING, RL_FAULT_NONE);
+    inspection->start = client->loop.now;
+    inspection->deadline = rl_time_add_sat(
+        inspection->start, rl_nodes_reply_timeout(&client->nodes, inspection->waiting));
+    rl_task_schedule(&inspection->task, inspection->deadline);
+}
+
 /* Sends all keys that are not reported yet. */
 static void inspect_send_all(struct inspection *inspection)
 {
     redlock_client *client = rl_client_of(&inspection->task);
-    struct rl_message message = message_of(inspection);
     inspection->asked = true;
     inspection->until = inspection->keys;
-    inspection->start = client->loop.now;
-    inspection->waiting = client->nodes.view.open;
-    inspection->waiting &=
-        ~rl_nodes_send(&client->nodes, &inspection->task, &message, inspection->waiting);
-    for (unsigned k = inspection->next; k < inspection->keys; k++)
-        for (unsigned i = 0; i < client->nodes.n; i++)
-            inspection->finding[k].ballot[i] = (struct rl_ballot){
-                .vote = inspection->waiting & rl_bit(i) ? RL_VOTE_WAITING : RL_VOTE_ABSENT,
-                .pttl = -1,
-            };
-    inspection->deadline = rl_time_add_sat(
-        inspection->start, rl_nodes_reply_timeout(&client->nodes, inspection->waiting));
-    rl_task_schedule(&inspection->task, inspection->deadline);
+    inspection->unasked = client->nodes.view.open;
+    set_votes(inspection, rl_all(client->nodes.n), RL_VOTE_ABSENT, RL_FAULT_NONE);
+    inspect_send(inspection);
 }
 
 /* Reports all keys that are left, unless nodes had no room for them in their replies. */
@@ -245,7 +275,13 @@ static void inspect_finish(struct inspection *inspection, redlock_code code)
     rl_loop_called_back(&client->loop);
 }
 
-/* --- sending --- */
+static void inspect_go_on(struct inspection *inspection)
+{
+    if (inspection->unasked)
+        inspect_send(inspection);
+    else
+        inspect_finish(inspection, REDLOCK_OK);
+}
 
 static void inspect_tick(struct rl_task *task)
 {
@@ -259,12 +295,10 @@ static void inspect_tick(struct rl_task *task)
         rl_task_schedule(task, inspection->deadline);
         return;
     }
-    for (unsigned k = inspection->next; k < inspection->keys; k++)
-        for (rl_node_set rest = inspection->waiting; rest; rest &= rest - 1) {
-            inspection->finding[k].ballot[rl_first(rest)].vote = RL_VOTE_SILENT;
-            inspection->finding[k].ballot[rl_first(rest)].fault = RL_FAULT_TIMEOUT;
-        }
-    inspect_finish(inspection, REDLOCK_OK);
+    set_votes(inspection, inspection->waiting, RL_VOTE_SILENT, RL_FAULT_TIMEOUT);
+    inspection->waiting = 0;
+    inspection->in_turn = false; /* the wait for others, too, would be too long */
+    inspect_go_on(inspection);
 }
 
 /* The words of a text. If there is no memory, there are none. */
@@ -341,7 +375,7 @@ static void inspect_answer(struct rl_task *task, unsigned node, const struct rl_
     note_answers(inspection, node, message.kind, &parsed);
     inspection->waiting &= ~rl_bit(node);
     if (!inspection->waiting)
-        inspect_finish(inspection, REDLOCK_OK);
+        inspect_go_on(inspection);
 }
 
 static void close_inspection(struct rl_task *task)
@@ -388,7 +422,8 @@ static struct inspection *new_inspection(redlock_client *client, enum rl_command
 }
 
 redlock_code rl_inspect_keys(redlock_client *client, const struct rl_word *key,
-                             unsigned keys, redlock_inspect_fn *callback, void *arg)
+                             unsigned keys, bool in_turn, redlock_inspect_fn *callback,
+                             void *arg)
 {
     assert(keys > 0 && keys <= RL_INSPECT_MAX);
     struct inspection *inspection =
@@ -399,6 +434,7 @@ redlock_code rl_inspect_keys(redlock_client *client, const struct rl_word *key,
         memcpy(inspection->finding[k].key, key[k].text, key[k].len);
         inspection->key[k].len = key[k].len;
     }
+    inspection->in_turn = in_turn && rl_nodes_are_near(client);
     return REDLOCK_OK;
 }
 

@@ -149,6 +149,25 @@ def _(quorum):
         check(calls.get("exists", 0) + calls["scan"] < len(names) / 2, stats)
 
 
+@case("locks whose readers fill a reply each, and a key that only the last node has")
+def _(quorum):
+    until = int(time.time() * 1000) + 600000
+    for server in quorum.servers:
+        for key in range(20):
+            for reader in range(30):
+                server.call("ZADD", f"read:{key:02}", until,
+                            "s" + "ab" * 15 + "cdefghij"[key % 8] + "abcdefgh"[reader % 8] +
+                            f"@{reader:064}")
+            server.call("PEXPIRE", f"read:{key:02}", 600000)
+            server.call("SET", f"plain:{key:02}", TOKEN, "PX", 600000)
+    quorum[4].call("SET", "last", TOKEN, "PX", 600000)
+    rows = listed(quorum)
+    equal({key: (row["state"], row["agreeing"], row["readers"]) for key, row in rows.items()},
+          {f"read:{key:02}": ("held", 5, 30) for key in range(20)} |
+          {f"plain:{key:02}": ("held", 5, 0) for key in range(20)} | {"last": ("orphaned", 1, 0)},
+          "rows")
+
+
 @case("keys are whole, also with a NUL; what is invisible or turns the text is escaped")
 def _(quorum):
     hidden = [chr(point) for point in range(sys.maxunicode)
