@@ -23,13 +23,13 @@ _Static_assert(DIGITS == RL_TOKEN_DIGITS && REDLOCK_LABEL_MAX == RL_LABEL_MAX,
 
 /*
  * Encodes all digits at once: spreads 40 bits to five bits per byte, by repeated halving.
- * Then it maps each byte to its base32 digit.
+ * Then it maps each byte to its base32 digit. It reads RL_TOKEN_BEYOND bytes more.
  */
-static void write_group(const uint8_t bytes[GROUP_BYTES], char digits[GROUP_DIGITS])
+static void write_group(const uint8_t *bytes, char digits[GROUP_DIGITS])
 {
-    uint64_t bits = 0;
-    for (int i = 0; i < GROUP_BYTES; i++)
-        bits = bits << 8 | bytes[i];
+    uint64_t bits;
+    memcpy(&bits, bytes, sizeof(bits));
+    bits = be64toh(bits) >> 8 * (sizeof(bits) - GROUP_BYTES);
     bits = (bits << 12 & 0x000fffff00000000) | (bits & 0x00000000000fffff);
     bits = (bits << 6 & 0x03ff000003ff0000) | (bits & 0x000003ff000003ff);
     bits = (bits << 3 & 0x1f001f001f001f00) | (bits & 0x001f001f001f001f);

@@ -13,8 +13,9 @@
 #include "core/types.h"
 #include "redlock/redlock.h"
 
-#define RL_TOKEN_BYTES 20
-#define RL_TOKEN_BATCH 64
+#define RL_TOKEN_BYTES  20
+#define RL_TOKEN_BATCH  64
+#define RL_TOKEN_BEYOND 3 /* bytes that are read together with the last ones */
 
 /*
  * Random bits for the tokens that are made in one loop iteration. They come fresh from the
@@ -22,7 +23,7 @@
  * same bits again.
  */
 struct rl_token_bits {
-    uint8_t byte[RL_TOKEN_BATCH * RL_TOKEN_BYTES];
+    uint8_t byte[RL_TOKEN_BATCH * RL_TOKEN_BYTES + RL_TOKEN_BEYOND];
     unsigned drawn, used; /* in tokens */
     unsigned wanted;      /* how many more tokens this iteration is likely to need */
     uint32_t second;      /* the time of day: seconds since 1970 */
