@@ -339,21 +339,16 @@ static void note_answer(struct finding *finding, unsigned node, uint32_t latency
 
 /* A text has one key after the other. Any other reply, an error for instance, is of all. */
 static void note_answers(struct inspection *inspection, unsigned node,
-                         const struct rl_kind *kind, struct rl_answer *parsed)
+                         struct rl_answer *parsed)
 {
     rl_time latency = inspection->task.loop->now - inspection->start;
     bool is_text = inspection->command == RL_CMD_INSPECT &&
                    (parsed->vote == RL_VOTE_HELD || parsed->vote == RL_VOTE_GONE) &&
                    parsed->fault == RL_FAULT_NONE;
     for (unsigned k = inspection->next; k < inspection->keys; k++) {
-        struct rl_reply rest = {.type = RL_REPLY_STRING};
         note_answer(&inspection->finding[k], node, (uint32_t)rl_min(latency, UINT32_MAX),
                     parsed);
-        if (!is_text)
-            continue;
-        rest.text = parsed->rest.text;
-        rest.len = parsed->rest.len;
-        if (rest.len == 0 || !rl_kind_read(kind, RL_CMD_INSPECT, &rest, parsed)) {
+        if (is_text && !rl_kind_read_rest(parsed)) {
             inspection->until = inspection->until < k + 1 ? inspection->until : k + 1;
             return;
         }
@@ -372,7 +367,7 @@ static void inspect_answer(struct rl_task *task, unsigned node, const struct rl_
                               &parsed) &&
         rl_nodes_send(&rl_client_of(task)->nodes, task, &message, rl_bit(node)) == 0)
         return;
-    note_answers(inspection, node, message.kind, &parsed);
+    note_answers(inspection, node, &parsed);
     inspection->waiting &= ~rl_bit(node);
     if (!inspection->waiting)
         inspect_go_on(inspection);

@@ -616,3 +616,11 @@ bool rl_kind_read(const struct rl_kind *kind, enum rl_command command,
     *ret_answer = nothing; /* drop what was parsed, for example the time */
     return false;
 }
+
+bool rl_kind_read_rest(struct rl_answer *answer)
+{
+    const struct rl_reply rest = {
+        .type = RL_REPLY_STRING, .text = answer->rest.text, .len = answer->rest.len};
+    *answer = (struct rl_answer){.pttl = -1};
+    return read_inspection(&rest, answer);
+}

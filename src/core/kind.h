@@ -110,8 +110,7 @@ struct rl_answer {
     union {
         struct rl_word
             free; /* RELEASE of a slot: a digit for each, '1': it is free there */
-        struct rl_word
-            rest; /* INSPECT: a text reply of the other keys; empty: there is none */
+        struct rl_word rest; /* INSPECT: the other keys: rl_kind_read_rest() */
     };
     struct rl_word readers; /* INSPECT: the tokens of a shared lock, a space between them */
     uint32_t depth;         /* INSPECT: how often the owner of a hash has locked it; or 0 */
@@ -146,5 +145,8 @@ void rl_kind_argv(const struct rl_kind *kind, enum rl_command command, bool whol
 /* False: the command cannot have this reply, so the connection cannot be trusted. */
 bool rl_kind_read(const struct rl_kind *kind, enum rl_command command,
                   const struct rl_reply *reply, struct rl_answer *ret_answer);
+
+/* The next key of an inspection, in `answer->rest`. False: there is none. */
+bool rl_kind_read_rest(struct rl_answer *answer);
 
 #endif
