@@ -70,7 +70,7 @@ static void admit_refuse(struct admit *admit, enum rl_admission_error refusal,
         [RL_ADMISSION_WRONG_DEPLOYMENT] = REDLOCK_WRONG_DEPLOYMENT,
         [RL_ADMISSION_EMPTY] = REDLOCK_MEMBER_INACTIVE,
     };
-    redlock_client *client = rl_client_of(&admit->task);
+    const redlock_client *client = rl_client_of(&admit->task);
     enum rl_fault fault = RL_FAULT_NONE;
     if (node < client->nodes.n)
         fault = rl_members_fault(&client->members, node);
@@ -80,8 +80,6 @@ static void admit_refuse(struct admit *admit, enum rl_admission_error refusal,
                        : fault != RL_FAULT_NONE
                            ? rl_node_text(&client->nodes.node[node], fault)
                            : "";
-    /* The markers may have changed since the greeting: the next request finds what is. */
-    rl_members_enable(&client->members);
     admit_finish(admit, codes[refusal],
                  node < client->nodes.n ? (int)node : REDLOCK_NO_NODE, text);
 }

@@ -109,22 +109,6 @@ Test(admit, of_nodes_in_use_is_refused)
     quorum_close(&s);
 }
 
-/* An operator removes the obstacle and asks again, with the same client. */
-Test(admit, looks_again_after_a_refusal)
-{
-    struct quorum s;
-    redlock_options options = quorum_options();
-    quorum_open(&s, 3);
-    redlock_client_free(s.client);
-    servers_do(&s.servers, 1, "SET !marker value");
-    s.client = quorum_client(&s, &options);
-    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_NOT_EMPTY, 1, "marker");
-    servers_do(&s.servers, 1, "DEL !marker");
-    LOOP_UNTIL(s.base, quorum_member_is(s.client, 1, "UNMARKED"));
-    expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, REDLOCK_NO_NODE, "");
-    quorum_close(&s);
-}
-
 /* A server that stores locks of others, or plain locks of ours, is not a new one. */
 Test(admit, of_a_replacement_with_keys_is_refused)
 {
