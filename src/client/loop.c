@@ -176,7 +176,9 @@ static void tick_due(struct rl_loop *loop)
 static void set_timer(struct rl_loop *loop)
 {
     rl_time now = loop->now;
-    rl_time first = loop->soon.first || loop->wants_end ? now : rl_heap_first(&loop->heap);
+    rl_time first = !TAILQ_EMPTY(&loop->queue[RL_TASK_SOON]) || loop->wants_end
+                        ? now
+                        : rl_heap_first(&loop->heap);
     if (first == RL_NEVER || (loop->armed_for > now && loop->armed_for <= first))
         return;
     rl_time delay = rl_max(first - now, 1), latest = now + delay;
@@ -201,7 +203,7 @@ static void on_end(void *arg)
     rl_loop_enter(loop);
     expire(loop);
     tick_due(loop);
-    if (loop->queued[RL_TASK_HELD].first || loop->queued[RL_TASK_ACQUIRING].first)
+    if (loop->queued)
         rl_task_run_queued(loop);
     rl_task_run_soon(loop);
     rl_token_bits_drop(&loop->token_bits);
@@ -227,6 +229,8 @@ void rl_loop_init(struct rl_loop *loop, struct event_base *base,
     loop->armed_for = RL_NEVER;
     loop->generation = rl_system_fork_generation();
     TAILQ_INIT(&loop->list);
+    for (unsigned urgency = 0; urgency < RL_TASK_URGENCIES; urgency++)
+        TAILQ_INIT(&loop->queue[urgency]);
 }
 
 bool rl_loop_open(struct rl_loop *loop)

@@ -48,8 +48,9 @@ struct rl_loop {
     size_t tasks;               /* how many exist; the heap has room for all of them */
     TAILQ_HEAD(, rl_task) list; /* leases, inspections, checks, ... */
     struct rl_task *deferred;   /* dead tasks that wait to be destroyed */
-    struct rl_task_list soon;   /* tick at the end of this iteration, in this order */
-    struct rl_task_list queued[RL_TASK_URGENCIES]; /* tick when there is room */
+    struct rl_task_queue queue[RL_TASK_URGENCIES];
+    unsigned queued;        /* how many wait for room, in the queues after SOON */
+    struct rl_task *served; /* its turn in its queue has come; NULL: none */
 
     struct rl_recorder recorder;
     struct rl_events events;
@@ -83,6 +84,14 @@ void rl_loop_return(struct rl_loop *loop);
 
 /* Enters from the event loop: reads the clock, and reports expired deadlines first. */
 void rl_loop_wake(struct rl_loop *loop);
+
+/* What the task would do now takes no room from tasks that are queued before it. */
+static inline bool rl_loop_is_next(const struct rl_loop *loop, const struct rl_task *task,
+                                   enum rl_task_urgency urgency)
+{
+    return !loop->queued || loop->served == task ||
+           (urgency == RL_TASK_HELD && TAILQ_EMPTY(&loop->queue[RL_TASK_HELD]));
+}
 
 /* Tells all tasks, each with a current clock. */
 void rl_loop_broadcast(struct rl_loop *loop, enum rl_task_event event, unsigned node);

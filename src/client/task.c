@@ -11,7 +11,7 @@ bool rl_task_init(struct rl_task *task, struct rl_loop *loop,
     if (!rl_heap_reserve(&loop->heap, loop->tasks + 1))
         return false;
     loop->tasks++;
-    *task = (struct rl_task){.class = class, .loop = loop};
+    *task = (struct rl_task){.class = class, .loop = loop, .urgency = RL_TASK_URGENCIES};
     TAILQ_INSERT_TAIL(&loop->list, task, in_loop);
     return true;
 }
@@ -34,7 +34,7 @@ void rl_task_free(struct rl_task *task)
 /* The task stays in the loop's list until no walk over that list can be running. */
 static void defer_free(struct rl_task *task)
 {
-    task->chain = task->loop->deferred;
+    task->in_queue.next = task->loop->deferred;
     task->loop->deferred = task;
 }
 
@@ -48,7 +48,7 @@ void rl_task_free_deferred(struct rl_loop *loop)
 {
     while (loop->deferred) {
         struct rl_task *task = loop->deferred;
-        loop->deferred = task->chain;
+        loop->deferred = task->in_queue.next;
         TAILQ_REMOVE(&loop->list, task, in_loop);
         loop->tasks--;
         task_destroy(task);
@@ -80,33 +80,40 @@ void rl_task_schedule(struct rl_task *task, rl_time at)
     task->loop->wants_end = true;
 }
 
-/* The tick counts as pending, so the task is not destroyed before it. */
-static void append(struct rl_task_list *list, struct rl_task *task)
+/* Takes it out of a less urgent queue. False: it stays where it is. */
+RL_RARE static bool leaves_queue(struct rl_task *task, enum rl_task_urgency urgency)
 {
-    if (task->dead || task->soon)
+    if (task->dead || task->urgency <= urgency)
+        return false;
+    TAILQ_REMOVE(&task->loop->queue[task->urgency], task, in_queue);
+    task->loop->queued--;
+    task->pending--;
+    return true;
+}
+
+/* The tick counts as pending, so the task is not destroyed before it. */
+void rl_task_queue(struct rl_task *task, enum rl_task_urgency urgency)
+{
+    struct rl_loop *loop = task->loop;
+    bool is_idle = task->urgency == RL_TASK_URGENCIES && !task->dead;
+    if (!is_idle && !leaves_queue(task, urgency))
         return;
-    task->soon = true;
     task->pending++;
-    task->chain = NULL;
-    *(list->first ? list->end : &list->first) = task;
-    list->end = &task->chain;
-    task->loop->wants_end = true;
+    task->urgency = urgency;
+    loop->queued += urgency != RL_TASK_SOON;
+    TAILQ_INSERT_TAIL(&loop->queue[urgency], task, in_queue);
+    loop->wants_end = true;
 }
 
 void rl_task_schedule_soon(struct rl_task *task)
 {
-    append(&task->loop->soon, task);
+    rl_task_queue(task, RL_TASK_SOON);
 }
 
-void rl_task_queue(struct rl_task *task, enum rl_task_urgency urgency)
-{
-    append(&task->loop->queued[urgency], task);
-}
-
-/* No list has the task any more. */
+/* No queue has the task any more. */
 static inline void tick(struct rl_loop *loop, struct rl_task *task)
 {
-    task->soon = false;
+    task->urgency = RL_TASK_URGENCIES;
     if (!task->dead)
         task->class->tick(task);
     if (!loop->closing) /* else rl_task_close_all() has set `pending` to 0 */
@@ -116,21 +123,23 @@ static inline void tick(struct rl_loop *loop, struct rl_task *task)
 RL_RARE void rl_task_run_queued(struct rl_loop *loop)
 {
     loop->token_bits.wanted += RL_TOKEN_BATCH; /* each acquire that begins needs a token */
-    for (unsigned urgency = 0; urgency < RL_TASK_URGENCIES; urgency++)
-        while (loop->queued[urgency].first && !loop->closing &&
+    for (unsigned urgency = RL_TASK_HELD; urgency < RL_TASK_URGENCIES; urgency++)
+        while (!TAILQ_EMPTY(&loop->queue[urgency]) && !loop->closing &&
                loop->class->has_room(loop)) {
-            struct rl_task *task = loop->queued[urgency].first;
-            loop->queued[urgency].first = task->chain;
-            tick(loop, task);
+            loop->served = TAILQ_FIRST(&loop->queue[urgency]);
+            TAILQ_REMOVE(&loop->queue[urgency], loop->served, in_queue);
+            loop->queued--;
+            tick(loop, loop->served);
         }
+    loop->served = NULL;
 }
 
 void rl_task_run_soon(struct rl_loop *loop)
 {
-    struct rl_task *task = loop->soon.first;
-    loop->soon.first = NULL;
+    struct rl_task *task = TAILQ_FIRST(&loop->queue[RL_TASK_SOON]);
+    TAILQ_INIT(&loop->queue[RL_TASK_SOON]); /* none of them moves */
     while (task && !loop->closing) {
-        struct rl_task *next = task->chain;
+        struct rl_task *next = TAILQ_NEXT(task, in_queue);
         tick(loop, task);
         task = next;
     }

@@ -43,21 +43,26 @@ struct rl_task_class {
     void (*describe)(const struct rl_task *task, struct rl_lease_line *ret_line);
 };
 
+/* When a task ticks that has no time: the queues, the most urgent one first. */
+enum rl_task_urgency {
+    RL_TASK_SOON,      /* at the end of this iteration */
+    RL_TASK_HELD,      /* when the nodes have room: it works on a held lock */
+    RL_TASK_ACQUIRING, /* then, after all of these: it wants a lock */
+    RL_TASK_URGENCIES, /* it is in no queue */
+};
+
 struct rl_task {
     struct rl_due due; /* must be first: the heap stores pointers to it */
     const struct rl_task_class *class;
     struct rl_loop *loop; /* NULL once the client is gone */
     TAILQ_ENTRY(rl_task) in_loop;
-    struct rl_task *chain; /* next in a list of the loop: soon, queued or deferred */
-    unsigned pending;      /* outstanding replies, plus 1 while `soon` is set */
-    bool soon;             /* ticks at the end of this iteration, or is queued */
-    bool dead;             /* destroyed once `pending` is 0 and no callback runs */
+    TAILQ_ENTRY(rl_task) in_queue; /* of the loop; or the next deferred one */
+    unsigned pending;              /* outstanding replies, plus 1 while it is in a queue */
+    enum rl_task_urgency urgency : 8; /* in which queue it is */
+    bool dead; /* destroyed once `pending` is 0 and no callback runs */
 };
 
-/* FIFO, linked by `chain`. */
-struct rl_task_list {
-    struct rl_task *first, **end; /* `end`: set if there is a first one */
-};
+TAILQ_HEAD(rl_task_queue, rl_task);
 
 /*
  * Allocates `size` bytes, which begin with the task, and zeroes the rest. The class must
@@ -85,16 +90,10 @@ void rl_task_schedule(struct rl_task *task, rl_time at);
 void rl_task_schedule_soon(struct rl_task *task);
 
 /*
- * The task ticks at the end of the first iteration in which the nodes have room
- * (rl_loop_class), in FIFO order among those of the same urgency. Without effect if it is
- * to tick soon, or is queued.
+ * The task ticks at the end of the first iteration in which the nodes have room, in FIFO
+ * order among those of the same urgency. A task that is in a queue moves only to a more
+ * urgent one, also by rl_task_schedule_soon().
  */
-enum rl_task_urgency {
-    RL_TASK_HELD,      /* it works on a held lock: before all acquires */
-    RL_TASK_ACQUIRING, /* it wants a lock */
-    RL_TASK_URGENCIES,
-};
-
 void rl_task_queue(struct rl_task *task, enum rl_task_urgency urgency);
 
 /* --- for the loop --- */

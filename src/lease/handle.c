@@ -9,10 +9,12 @@
 #include "client/explain.h"
 #include "telemetry.h"
 
-/* Else it waits, and ticks again when there is room. */
-static bool has_room(const redlock_lease *lease)
+/* Else it is queued, and ticks again when its turn comes and there is room. */
+static inline bool has_room(const redlock_lease *lease, enum rl_task_urgency urgency)
 {
-    return rl_nodes_have_room(&rl_client_of(&lease->first.task)->nodes);
+    const struct rl_task *task = &lease->first.task;
+    return rl_loop_is_next(task->loop, task, urgency) &&
+           rl_nodes_have_room(&rl_client_of(task)->nodes);
 }
 
 /* --- reports to the caller --- */
@@ -196,10 +198,7 @@ void rl_handle_report(struct rl_task *owner, unsigned reports)
     lease->reports = 0;
     if (owner->loop->api > 0) {
         lease->reports = (uint8_t)reports;
-        if (owner->soon) /* perhaps it is queued: that can be long */
-            rl_task_schedule(owner, owner->loop->now);
-        else
-            rl_task_schedule_soon(owner);
+        rl_task_schedule_soon(owner);
     } else {
         report_all(lease, reports);
     }
@@ -271,7 +270,8 @@ static void begin(redlock_lease *lease)
         delay(lease, at == RL_NEVER ? client->loop.now : at);
 }
 
-/* A last attempt begins when the wait time ends, also if it is queued. */
+/* A last attempt begins when the wait time ends, also if it is queued. Its place stays: a
+   release or an extension moves it to a more urgent queue. */
 RL_RARE static bool begins_without_room(redlock_lease *lease)
 {
     bool waits = lease->first.config->waits;
@@ -285,7 +285,7 @@ RL_RARE static bool begins_without_room(redlock_lease *lease)
 
 static bool may_begin(redlock_lease *lease)
 {
-    return has_room(lease) || begins_without_room(lease);
+    return has_room(lease, RL_TASK_ACQUIRING) || begins_without_room(lease);
 }
 
 void rl_handle_begin_soon(redlock_lease *lease)
@@ -298,7 +298,7 @@ void rl_handle_begin_soon(redlock_lease *lease)
 
 void rl_handle_extend(redlock_lease *lease)
 {
-    if (!has_room(lease)) {
+    if (!has_room(lease, RL_TASK_HELD)) {
         rl_task_queue(&lease->first.task, RL_TASK_HELD);
         return;
     }
@@ -348,7 +348,7 @@ static void tick(struct rl_task *task)
         if (lease->reports) /* reports an earlier loss before the release */
             rl_handle_report(task, 0);
         if (lease->state == RL_HANDLE_RELEASE_WAITS)
-            (has_room(lease) ? release : release_later)(lease);
+            (has_room(lease, RL_TASK_HELD) ? release : release_later)(lease);
     }
     if (lease->reports)
         rl_handle_report(task, 0);

@@ -159,6 +159,142 @@ Test(virtual_burst, what_is_held_does_not_wait_for_those_that_want_a_lock)
     run_until_told(MANY);
 }
 
+/* --- one lock beside many --- */
+
+static struct {
+    redlock_lease *lease;
+    unsigned told, told_before; /* the others, when it asked */
+    redlock_code code;
+} one;
+
+static void on_told_one(redlock_lease *which, const redlock_result *result, void *arg)
+{
+    (void)which;
+    (void)arg;
+    one.told++;
+    one.code = result->code;
+}
+
+static void acquire_one(void *arg)
+{
+    struct user *mine = arg;
+    one.told_before = told;
+    cr_assert_eq(redlock_acquire(mine->client, "one", 3, &mine->options, on_told_one, NULL,
+                                 &one.lease),
+                 REDLOCK_OK);
+}
+
+static void extend_one(void *arg)
+{
+    (void)arg;
+    one.told_before = told;
+    cr_assert_eq(redlock_extend(one.lease, REDLOCK_AUTO, on_told_one, NULL), REDLOCK_OK);
+}
+
+static void release_one(void *arg)
+{
+    (void)arg;
+    one.told_before = told;
+    cr_assert_eq(redlock_release(one.lease, on_told_one, NULL), REDLOCK_OK);
+}
+
+static void free_one(void *arg)
+{
+    (void)arg;
+    redlock_lease_free(one.lease);
+}
+
+/* How many others were told a result before it was told OK. */
+static unsigned told_before_one(void (*action)(void *arg))
+{
+    unsigned before = one.told;
+    int64_t at = events_now();
+    process_call(&user[0].process, action, &user[0]);
+    while (one.told == before)
+        cr_assert(events_step(at + VIRTUAL_S), "told nothing for 1 s");
+    cr_assert_eq(one.code, REDLOCK_OK);
+    return told - one.told_before;
+}
+
+/* Its wait is shorter than the queue: it begins before its turn. */
+static void acquire_one_behind_many(void *arg)
+{
+    struct user *mine = arg;
+    acquire_many(arg);
+    mine->options.wait_ms = 20;
+    acquire_one(arg);
+}
+
+/* No time of its first attempt makes it run by then, and the queue is long. */
+static void expect_no_old_place(void (*action)(void *arg))
+{
+    cr_assert_leq(told_before_one(acquire_one_behind_many), MANY / 4);
+    virtual_run_until(events_now() + 30 * VIRTUAL_MS);
+    cr_assert_leq(told, MANY / 2);
+    cr_assert_leq(told_before_one(action), 2 * WINDOW);
+    run_until_told(MANY);
+    cr_assert_eq(failed, 0);
+    process_call(&user[0].process, free_one, NULL);
+}
+
+Test(virtual_burst, a_release_does_not_wait_where_its_acquire_was_queued)
+{
+    expect_no_old_place(release_one);
+}
+
+Test(virtual_burst, an_extension_does_not_wait_where_its_acquire_was_queued)
+{
+    expect_no_old_place(extend_one);
+}
+
+/* --- many that wait for a lock --- */
+
+#define WAITERS (2 * WINDOW)
+
+static int64_t at_once(unsigned attempt, uint64_t random, void *arg)
+{
+    (void)attempt;
+    (void)random;
+    (void)arg;
+    return 0;
+}
+
+/* They try again and again, and fill the window each time. */
+static void wait_for_theirs(void *arg)
+{
+    struct user *mine = arg;
+    redlock_lease_options options = mine->options;
+    options.wait_ms = REDLOCK_FOREVER;
+    options.retry = REDLOCK_RETRY_CUSTOM;
+    options.retry_fn = at_once;
+    for (unsigned i = 0; i < WAITERS; i++)
+        cr_assert_eq(
+            redlock_acquire(mine->client, "job", 3, &options, on_told, NULL, &lease[i]),
+            REDLOCK_OK);
+}
+
+/* An attempt, and its release: each of the waiters takes that time of a node. */
+#define TURN (WAITERS * 2 * SERVICE)
+
+Test(virtual_burst, who_tries_again_does_not_overtake_the_queue)
+{
+    cr_assert_eq(user_told(&user[1], user_acquire), REDLOCK_OK);
+    for (unsigned i = MAJORITY; i < NODES; i++)
+        node_stop(&node[i]);
+    virtual_run_until(events_now() + VIRTUAL_S);
+    process_call(&user[0].process, wait_for_theirs, &user[0]);
+    virtual_run_until(events_now() + TURN);
+    int64_t at = events_now();
+    (void)told_before_one(acquire_one);
+    cr_assert_leq(events_now() - at, 2 * TURN);
+    at = events_now();
+    (void)told_before_one(extend_one);
+    (void)told_before_one(release_one);
+    cr_assert_leq(events_now() - at, TURN);
+    cr_assert_eq(told, 0);
+    process_call(&user[0].process, free_one, NULL);
+}
+
 static void hang(unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
