@@ -334,9 +334,10 @@ enum {
 
 /*
  * Gives up the lock: to the next waiting thread of this process, or if there is none, to
- * the nodes. Without REDLOCK_CONFIRM it waits for no node. A lock that was handed off needs
- * no confirmation. `how`: one of the flags above, or 0. The handle stays valid, without a
- * lock.
+ * the nodes. Without REDLOCK_CONFIRM it waits for no node, except while so many commands
+ * are outstanding that the release is queued: then until the release has ended. A lock that
+ * was handed off needs no confirmation. `how`: one of the flags above, or 0. The handle
+ * stays valid, without a lock.
  *
  * The client writes the release to the nodes' connections before this function returns: the
  * process may end right after it, in any way. A node whose connection is down or full at

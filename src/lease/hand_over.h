@@ -25,6 +25,9 @@ redlock_code rl_hand_over_acquire(redlock_client *client, const redlock_key *key
 /* The lock goes to another owner: spans and events are this user's from now on. */
 void rl_hand_over_to(redlock_lease *lease, void *user);
 
+/* Its release was requested and is not sent yet: the nodes have no room for it. */
+bool rl_hand_over_is_queued(const redlock_lease *lease);
+
 /* In the callback of a release: another client waits, or waited until just now. */
 bool rl_hand_over_is_awaited(const redlock_lease *lease);
 

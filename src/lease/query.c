@@ -40,6 +40,11 @@ int64_t redlock_fence(const redlock_lease *lease)
     return last > 0 ? rl_fence_first(last, attempt->config->fences) : 0;
 }
 
+bool rl_hand_over_is_queued(const redlock_lease *lease)
+{
+    return lease->state == RL_HANDLE_RELEASE_WAITS;
+}
+
 bool rl_hand_over_is_awaited(const redlock_lease *lease)
 {
     return lease->attempt && lease->attempt->has_waiters;

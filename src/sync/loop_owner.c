@@ -52,6 +52,7 @@
 #include "loop_owner.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -272,10 +273,21 @@ void rl_loop_owner_end_wait(struct rl_loop_owner *loop, struct rl_wait *wait)
     pthread_cond_broadcast(&loop->changed);
 }
 
-static void end_writes(struct rl_loop_owner *loop)
+static bool is_queued(const struct rl_wait *wait)
 {
-    struct rl_wait *wait;
-    while ((wait = TAILQ_FIRST(&loop->to_write))) {
+    const char *call = (const char *)wait - offsetof(struct rl_call, wait);
+    const struct rl_write *write = (const struct rl_write *)call;
+    return write->is_queued && write->is_queued(write);
+}
+
+/* `all`: also those whose command is queued. */
+static void end_writes(struct rl_loop_owner *loop, bool all)
+{
+    struct rl_wait *wait = TAILQ_FIRST(&loop->to_write), *next;
+    for (; wait; wait = next) {
+        next = TAILQ_NEXT(wait, link);
+        if (!all && is_queued(wait))
+            continue;
         TAILQ_REMOVE(&loop->to_write, wait, link);
         rl_loop_owner_finish_wait(loop, wait, REDLOCK_OK);
     }
@@ -293,7 +305,7 @@ static void finish_writes(struct rl_loop_owner *loop)
         return;
     run_loop(loop, false);
     run_jobs(loop);
-    end_writes(loop);
+    end_writes(loop, true);
 }
 
 /*
@@ -390,17 +402,22 @@ static void begin_write(struct rl_loop_owner *loop, struct rl_job *job)
     struct rl_call *call = (struct rl_call *)job;
     TAILQ_INSERT_TAIL(&loop->to_write, &call->wait, link);
     if (loop->over)
-        end_writes(loop);
+        end_writes(loop, true);
     else
-        event_active(loop->written, EV_TIMEOUT, 0);
+        rl_loop_owner_check_writes(loop);
 }
 
-void rl_loop_owner_flush(struct rl_loop_owner *loop)
+void rl_loop_owner_check_writes(struct rl_loop_owner *loop)
 {
-    struct rl_call call = {.job.run = begin_write};
+    event_active(loop->written, EV_TIMEOUT, 0);
+}
+
+void rl_loop_owner_flush(struct rl_loop_owner *loop, struct rl_write *write)
+{
     bool in_callback = loop->in_callback && loop->owner == &loop->client_thread;
+    write->call.job.run = begin_write;
     if (!in_callback && !rl_loop_owner_in_any_thread())
-        rl_loop_owner_call(loop, &call);
+        rl_loop_owner_call(loop, &write->call);
 }
 
 /* --- events, opening and closing --- */
@@ -411,7 +428,7 @@ static void on_written(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     rl_loop_owner_lock(loop);
-    end_writes(loop);
+    end_writes(loop, false);
     rl_loop_owner_unlock(loop);
 }
 
@@ -574,7 +591,7 @@ void rl_loop_owner_run_thread(struct rl_loop_owner *loop)
             run_own(loop);
         else
             watch_callers(loop);
-    end_writes(loop);
+    end_writes(loop, true);
 }
 
 void rl_loop_owner_run_rest(struct rl_loop_owner *loop)

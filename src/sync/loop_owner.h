@@ -31,6 +31,13 @@ struct rl_call {
     struct rl_wait wait;
 };
 
+/* A thread that waits until its commands are written. */
+struct rl_write {
+    struct rl_call call;
+    /* NULL, or asked in the loop owner: the client keeps them until the nodes have room. */
+    bool (*is_queued)(const struct rl_write *write);
+};
+
 /* Only loop_owner.c changes it. It begins the memory block of its client. */
 struct rl_loop_owner {
     struct rl_monitor monitor;
@@ -57,7 +64,7 @@ struct rl_loop_owner {
     int64_t last_wait_ended;     /* rl_now_ms() */
     struct rl_wait *latest_wait; /* the last one that began */
     unsigned waits, pending;     /* all waits, and those that are not done */
-    struct rl_waits to_write;    /* done when this iteration of the loop has written */
+    struct rl_waits to_write;    /* done when an iteration of the loop has written */
 
     bool closing; /* nothing new begins */
     bool over;    /* all work is done; the loop ends */
@@ -114,10 +121,12 @@ redlock_code rl_loop_owner_request(struct rl_loop_owner *loop, struct rl_call *c
 
 /*
  * Waits until the commands of the jobs that were posted are written to the sockets that
- * accept them. Returns at once inside a callback, and while the client's thread owns the
- * loop and is in a callback: that callback may wait for the calling thread.
+ * accept them, and are not queued any more. Returns at once inside a callback, and while
+ * the client's thread owns the loop and is in a callback: that callback may wait for the
+ * calling thread. check_writes(), by the loop owner: a command may have left the queue.
  */
-void rl_loop_owner_flush(struct rl_loop_owner *loop);
+void rl_loop_owner_flush(struct rl_loop_owner *loop, struct rl_write *write);
+void rl_loop_owner_check_writes(struct rl_loop_owner *loop);
 
 /* Waits until a callback has returned, or a wait has ended. */
 void rl_loop_owner_await_change(struct rl_loop_owner *loop);

@@ -17,6 +17,12 @@ struct rl_extension {
     bool downgrades;
 };
 
+/* A thread that waits until the release is written. */
+struct rl_unlock {
+    struct rl_write write;          /* must be first */
+    struct rl_process_lease *lease; /* NULL: it has ended */
+};
+
 static void advance_key(struct rl_key *key);
 
 static struct rl_loop_owner *loop_of(const struct rl_process_lease *lease)
@@ -126,6 +132,10 @@ static void end_lease(struct rl_process_lease *lease)
     redlock_lease_free(lease->handle);
     end_extension(lease, REDLOCK_NOT_HELD, REDLOCK_REASON_RELEASED);
     confirm(lease, REDLOCK_UNCONFIRMED, REDLOCK_REASON_CLIENT_FREED);
+    if (lease->unlock) {
+        lease->unlock->lease = NULL;
+        rl_loop_owner_check_writes(loop_of(lease));
+    }
 }
 
 static void free_lease(struct rl_process_lease *lease)
@@ -256,6 +266,22 @@ static void hand_off(struct rl_process_lease *lease)
     rl_key_schedule(lease->key);
 }
 
+static bool is_queued(const struct rl_write *write)
+{
+    const struct rl_process_lease *lease = ((const struct rl_unlock *)write)->lease;
+    return lease && rl_hand_over_is_queued(lease->handle);
+}
+
+/* A release that had to be queued has ended when this returns, so it was written. */
+static void await_written(struct rl_process_lease *lease)
+{
+    struct rl_unlock unlock = {.write.is_queued = is_queued, .lease = lease};
+    lease->unlock = &unlock;
+    rl_loop_owner_flush(loop_of(lease), &unlock.write);
+    if (unlock.lease)
+        unlock.lease->unlock = NULL;
+}
+
 /* The release is written to the sockets, or confirmed, before this returns. */
 redlock_code rl_process_lease_give_up(struct rl_process_lease *lease, bool confirm)
 {
@@ -268,7 +294,7 @@ redlock_code rl_process_lease_give_up(struct rl_process_lease *lease, bool confi
     if (lease->state == RL_PROCESS_LEASE_LOST) {
         end = lease->owner->end;
         retire(lease);
-        rl_loop_owner_flush(loop);
+        rl_loop_owner_flush(loop, &(struct rl_write){0});
         return rl_fail_by_reason(end.code, end.reason);
     }
     set_owner(lease, NULL);
@@ -281,7 +307,7 @@ redlock_code rl_process_lease_give_up(struct rl_process_lease *lease, bool confi
         return rl_loop_owner_await(loop, &wait);
     }
     if (lease->state == RL_PROCESS_LEASE_RELEASING)
-        rl_loop_owner_flush(loop);
+        await_written(lease);
     return rl_fail_by_reason(end.code, end.reason);
 }
 

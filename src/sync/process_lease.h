@@ -53,6 +53,7 @@ struct rl_process_lease {
     redlock_hold *owner;
     struct rl_extension *extension; /* the owner waits for it */
     struct rl_wait *confirmation;   /* waits for the end of the release */
+    struct rl_unlock *unlock;       /* waits until the release is written */
 };
 
 void rl_process_leases_init(struct rl_process_leases *leases, struct rl_loop_owner *loop,

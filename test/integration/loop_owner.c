@@ -7,6 +7,8 @@
 
 #include "busy_client.h"
 #include "child.h"
+#include "client/client.h"
+#include "sync/sync.h"
 
 Test(loop_owner, runs_the_loop_alone)
 {
@@ -292,4 +294,35 @@ Test(loop_owner, process_forks)
     }
     rival_yield(&rival, &worker);
     busy_client_close(&client);
+}
+
+/* --- a full window --- */
+
+#define LOCKERS 8
+
+/* Their acquires fill the window: the nodes reply to none of them. */
+Test(loop_owner, unlock_waits_until_its_release_is_written)
+{
+    struct sync_quorum c;
+    struct worker holder, locker[LOCKERS];
+    char key[LOCKERS][8];
+    sync_quorum_open(&c, 3);
+    worker_start_holding(&holder, c.sync, "job", NULL);
+    c.sync->leases.client->nodes.window = 1;
+    servers_stop_first(&c.servers, 3);
+    for (unsigned i = 0; i < LOCKERS; i++) {
+        snprintf(key[i], sizeof(key[i]), "%u", i);
+        worker_start_waiting(&locker[i], c.sync, key[i], NULL);
+    }
+    worker_do(&holder, job_unlock);
+    SYNC_QUORUM_UNTIL(redlock_hold_valid_ms(holder.hold) == 0);
+    sync_quorum_run_for(50);
+    cr_assert(worker_is_busy(&holder), "nothing can be written");
+    servers_cont_first(&c.servers, 3);
+    cr_assert_eq(worker_await(&holder), REDLOCK_OK);
+    cr_assert_geq(servers_with(&c.servers, "job", NULL), 2);
+    for (unsigned i = 0; i < LOCKERS; i++)
+        worker_finish(&locker[i]);
+    worker_end(&holder);
+    sync_quorum_close(&c);
 }
