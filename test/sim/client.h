@@ -37,6 +37,9 @@ struct acquainted {
     /* The latest generation of each index that its marker had, as was read in iteration
        `has_since`, and before it; and which it had itself, the latest. */
     uint32_t has[NODES_MAX], has_before[NODES_MAX], had[NODES_MAX];
+    /* Of these, the latest that the client could take for the node's own: it knew the
+       deployment by then, and the marker named the node's process. */
+    uint32_t owned[NODES_MAX];
     uint64_t had_of; /* the deployment of the last marker that was there; 0: none was */
     uint64_t has_since;
     bool was_marked;            /* a marker was there once */

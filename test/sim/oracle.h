@@ -88,7 +88,8 @@ struct seal oracle_seal(const struct server *server);
 /* The connection on which it asks for votes has ended. */
 void oracle_members_left(struct client *client, unsigned node);
 
-/* This client saw the node with the last incarnation that it knows of some member index. */
+/* This client saw the node with the last incarnation that it knows of some member index,
+   and can give it back. */
 bool oracle_had_last(const struct client *client, unsigned node);
 
 /* An operator is told that the admission is done. */

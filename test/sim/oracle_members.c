@@ -225,6 +225,18 @@ void oracle_say_marker(const struct command *command)
 
 /* --- what a client knows --- */
 
+/* Also of nodes that were read before the deployment was known. */
+static void note_owned(struct client *client)
+{
+    for (unsigned i = 0; i < world.plan.n && client->knows_deployment; i++) {
+        struct acquainted *node = &client->node[i];
+        const struct seal *seal = &node->seal;
+        if (node->greeted_at > 0 && seal->is_own &&
+            seal->generation > node->owned[seal->index])
+            node->owned[seal->index] = seal->generation;
+    }
+}
+
 void oracle_hear_marker(struct client *client, const struct command *command)
 {
     struct acquainted *node = &client->node[command->node];
@@ -245,18 +257,20 @@ void oracle_hear_marker(struct client *client, const struct command *command)
         node->had_of = seal->deployment;
     if (seal->generation > node->had[seal->index])
         node->had[seal->index] = seal->generation;
+    note_owned(client);
 }
 
 bool oracle_had_last(const struct client *client, unsigned node)
 {
-    if (client->node[node].had_of != client->node[0].had_of)
+    const struct acquainted *place = &client->node[node];
+    if (place->had_of != client->node[0].had_of)
         return false; /* two admissions of new nodes have left a part each */
     for (unsigned index = 0; index < world.plan.n; index++) {
-        uint32_t had = client->node[node].had[index], latest = 1;
+        uint32_t had = place->had[index], latest = 1;
         for (unsigned i = 0; i < world.plan.n; i++)
             if (client->node[i].has[index] > latest)
                 latest = client->node[i].has[index];
-        if (had >= latest)
+        if (had >= latest && (place->seal.generation > 0 || place->owned[index] >= had))
             return true;
     }
     return false;

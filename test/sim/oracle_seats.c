@@ -37,6 +37,7 @@ struct seal oracle_seal(const struct server *server)
         .generation = self.generation,
         .index = marker->index,
         .is_active = marker->active,
+        .is_own = server_is_marked(server),
     };
 }
 

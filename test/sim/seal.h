@@ -10,6 +10,7 @@ struct seal {
     uint32_t generation; /* 0: it had none */
     uint8_t index;
     bool is_active;
+    bool is_own; /* it named the server's process, or the server keeps its data */
 };
 
 /* A node's clock may seem to have changed in between: as `sent` of struct sample. */

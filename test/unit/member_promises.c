@@ -477,3 +477,26 @@ Test(member_promises, sole_needs_a_client_that_saw_the_last_incarnation)
     agent_run(&agent, 4 * rl_membership_quarantine(&agent.membership));
     cr_assert_eq(agent_active(&agent), 0);
 }
+
+/* A copy of the data may have served at that address. */
+Test(member_promises, sole_needs_a_client_that_saw_the_node_in_the_process_of_its_marker)
+{
+    for (int in_another = 0; in_another < 2; in_another++) {
+        struct stores stores;
+        struct agent agent;
+        open_promised(&agent, &stores, 3, RL_PROMISE_SOLE);
+        if (in_another)
+            stores_restart(&stores, 2, true);
+        agent_init(&agent, &stores);
+        agent_greet(&agent, 2);
+        agent_greet(&agent, 1); /* a majority: the deployment is known */
+        cr_assert_eq(agent_state(&agent, 2),
+                     in_another ? RL_MEMBER_OTHER_PROCESS : RL_MEMBER_ACTIVE);
+        for (unsigned i = 0; i < 2; i++)
+            stores_restart(&stores, i, true);
+        stores_restart(&stores, 2, false);
+        agent_greet_all(&agent);
+        agent_run(&agent, 4 * rl_membership_quarantine(&agent.membership));
+        cr_assert_eq(agent_active(&agent), in_another ? 0 : 7);
+    }
+}
