@@ -15,7 +15,7 @@
 
 /* --- when an incarnation was registered --- */
 
-#define REGISTRATIONS_MAX 128
+#define REGISTRATIONS_MAX 1024 /* two lists that name two servers may need hundreds */
 static struct registration {
     uint64_t id;      /* of the incarnation */
     int64_t known_at; /* a majority of active nodes had it at one moment, first then ... */
