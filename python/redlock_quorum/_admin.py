@@ -28,6 +28,8 @@ class Inspection:
     nodes: tuple[Reply, ...]
     kind: str      # exclusive, shared ...; foreign: of another program; "": nobody has it
     known: bool    # False: in list(), silent nodes decide whether it is held
+    since: float | None   # when it was acquired, as time.time() of its holder; None: unknown
+    waited: float | None  # how long the first waiter has waited; None: unknown, or nobody
 
     @property
     def holder(self) -> str:
@@ -90,7 +92,9 @@ def _inspection(it: Any, key: bytes) -> Inspection:
         fence=int(it.fence) or None, readers=readers,
         nodes=tuple(reply_of(it.nodes[at]) for at in range(it.count)),
         kind=text_of(lib.redlock_kind_name(lib.redlock_token_kind(token, NULL)))
-        if values else "", known=it.code == lib.REDLOCK_OK)
+        if values else "", known=it.code == lib.REDLOCK_OK,
+        since=None if it.since_ms < 0 else it.since_ms / 1000,
+        waited=None if it.waited_ms < 0 else it.waited_ms / 1000)
 
 
 def _report(it: Any) -> Report:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import lab
 import pytest
@@ -68,8 +69,11 @@ def test_another_owner(client, other):
             assert "\n" not in str(error) and "other has the lock" in str(error)
         waiter = in_thread(lambda: client.lock("k").acquire(timeout=60))
         lab.wait_for(lambda: other.inspect("k").waiting, "a waiter")
+        seen = other.inspect("k")
+        assert abs(time.time() - seen.since) < 120 and 0 <= seen.waited < 60
         hold.release()
     waiter().release()
+    assert client.inspect("k").since is None and client.inspect("k").waited is None
 
 
 def test_threads_take_turns(client):
