@@ -134,6 +134,16 @@ def _(quorum):
     equal(set(listed(quorum, "--foreign")), set(names), "keys")
 
 
+@case("long keys are there once while the nodes rehash")
+def _(quorum):
+    names = [f"job:{i}:" + "x" * 490 for i in range(1100)]
+    for server in quorum.servers:
+        server.call("CONFIG", "SET", "activerehashing", "no")
+        server.call("EVAL", "for i, key in ipairs(KEYS) do redis.call('SET', key, ARGV[1] .. i, "
+                    "'PX', '600000') end", len(names), *names, TOKEN)
+    equal(set(listed(quorum)), set(names), "keys")
+
+
 @case("what a node scanned before has is asked for page by page, not key by key")
 def _(quorum):
     names = [f"job:{i}" for i in range(2000)]
