@@ -25,6 +25,12 @@ NOT_GUARDED = {"Lock.__exit__", "Hold.__enter__", "Hold.__exit__", "AsyncLock.__
                "AsyncHold.__aenter__", "AsyncHold.__aexit__"}
 
 
+def apart(call):
+    """A generator has its own exceptions that are being handled: Python does not always end one
+    whose handler is interrupted, and what that keeps alive would be ours."""
+    yield call()
+
+
 def interrupt(number, call, opcodes_of=""):
     """Calls it, and raises KeyboardInterrupt at the line of this number that it runs, or, in
     the file `opcodes_of`, at the opcode: it may take a lock between two of them.
@@ -66,7 +72,7 @@ def interrupt(number, call, opcodes_of=""):
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        call()
+        next(apart(call))
     except KeyboardInterrupt:
         pass
     finally:
@@ -201,7 +207,7 @@ class Signals:
         signal.signal(signal.SIGALRM, self._before)
 
     def _handle(self, _, frame):
-        while frame and frame.f_code is not Signals._inside.__code__:
+        while frame and frame.f_code is not apart.__code__:
             frame = frame.f_back
         if frame and self._left:
             self._left -= 1
@@ -209,15 +215,12 @@ class Signals:
                 signal.setitimer(signal.ITIMER_REAL, 0)
             raise KeyboardInterrupt
 
-    def _inside(self, call):
-        call()
-
     def during(self, call, seconds):
         self._left = wanted = self._draw.choice((1, 1, 1, 2, 3))
         signal.setitimer(signal.ITIMER_REAL, self._draw.uniform(1e-6, seconds),
                          seconds / 4)
         try:
-            self._inside(call)
+            next(apart(call))
         except (KeyboardInterrupt, rq.NotAcquired):
             pass
         finally:

@@ -205,7 +205,8 @@ static void on_end(void *arg)
     tick_due(loop);
     if (loop->queued)
         rl_task_run_queued(loop);
-    rl_task_run_soon(loop);
+    if (!TAILQ_EMPTY(&loop->queue[RL_TASK_SOON]))
+        rl_task_run_soon(loop);
     rl_token_bits_drop(&loop->token_bits);
     loop->class->write(loop);
     loop->wants_end = false;

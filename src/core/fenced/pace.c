@@ -19,7 +19,7 @@ RL_RARE static void pace_start(struct rl_pace *pace, rl_time high, rl_time sent,
         .since = received,
         .agree = first,
         .quick = first,
-        .last = {sent, reported - received, high},
+        .sent = sent,
         .agreed_at = sent,
         .change = pace->change,
     };
@@ -43,22 +43,23 @@ static enum rl_clock_error clock_error(const struct rl_pace *pace, rl_time recei
 
 /* A reply that took long agrees with much: it is no proof that nothing changed before it.
  */
-static void note_agreement(struct rl_pace *pace, rl_time received, rl_time slack)
+static void note_agreement(struct rl_pace *pace, rl_time low, rl_time high, rl_time slack)
 {
-    const struct rl_pace_reply *last = &pace->last;
-    rl_time took = received - last->sent;
-    if (pace->low - last->low <= slack && last->high - pace->high <= slack)
-        pace->agreed_at = last->sent;
+    rl_time took = pace->at - pace->sent;
+    if (pace->low - low <= slack && high - pace->high <= slack)
+        pace->agreed_at = pace->sent;
     if (pace->quick.width > slack && took <= pace->quick.width / 2)
-        pace->quick = (struct rl_pace_agreement){received, took};
+        pace->quick = (struct rl_pace_agreement){pace->at, took};
 }
 
-/* The request of the last reply that would have shown a change before it. */
-static rl_time changed_after(const struct rl_pace *pace, rl_time low, rl_time high,
-                             rl_time allowed, rl_time slack)
+/* The request of the last right reply that would have shown a change before it. */
+RL_RARE static rl_time changed_after(const struct rl_pace *pace, rl_time low, rl_time high,
+                                     uint32_t ppm, rl_time allowed, rl_time slack)
 {
-    rl_time gap = gap_of(pace->last.low - allowed, pace->last.high + allowed, low, high);
-    return gap > slack ? pace->last.sent : pace->agreed_at;
+    rl_time last_low = pace->reported - pace->at;
+    rl_time last_high = pace->reported - pace->sent + share(pace->at - pace->sent, ppm);
+    rl_time gap = gap_of(last_low - allowed, last_high + allowed, low, high);
+    return gap > slack ? pace->sent : pace->agreed_at;
 }
 
 /* (safety.md, Clocks) */
@@ -81,7 +82,7 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time 
     if (excess > slack || sent - since >= RL_PACE_STILL) {
         pace->change = (struct rl_pace_change){
             .error = clock_error(pace, received, reported, gap),
-            .after = changed_after(pace, reported - received, most, allowed, slack),
+            .after = changed_after(pace, reported - received, most, ppm, allowed, slack),
             .until = received,
             .least = reported - received - high - slack,
             .most = most - low + slack,
@@ -91,6 +92,7 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time 
         return false;
     }
     bool ahead = reported - received > high;
+    pace->sent = sent;
     pace->at = received;
     pace->reported = reported;
     pace->since = since;
@@ -101,8 +103,7 @@ bool rl_pace_note(struct rl_pace *pace, rl_time sent, rl_time received, rl_time 
         pace->low = rl_max(reported - received, low);
         pace->high = rl_min(most, high);
     }
-    pace->last = (struct rl_pace_reply){sent, reported - received, most};
-    note_agreement(pace, received, slack);
+    note_agreement(pace, reported - received, most, slack);
     return true;
 }
 

@@ -23,11 +23,6 @@ struct rl_pace_change {
     rl_time size;         /* the sum that is not allowed */
 };
 
-/* One reply: its request, and the bounds of the offset that it alone shows. */
-struct rl_pace_reply {
-    rl_time sent, low, high;
-};
-
 /* Replies that agree with each other: since when, and how long the first of them took. */
 struct rl_pace_agreement {
     rl_time since, width;
@@ -42,7 +37,7 @@ struct rl_pace {
     /* All replies agree since the first of them, and since the first of the quickest ones.
      */
     struct rl_pace_agreement agree, quick;
-    struct rl_pace_reply last;    /* the last of them */
+    rl_time sent;                 /* the request of the last of them */
     rl_time agreed_at;            /* the request of the last that agreed with little more */
     struct rl_pace_change change; /* after a reply that is not trusted */
 };
