@@ -197,7 +197,10 @@ def test_a_handler_that_raises(quorum, capsys):
 FORKED = """
 import contextlib, logging, os, sys, warnings, redlock_quorum as rq
 warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: of a fork beside threads
-logging.basicConfig(format="%(redlock_event)s", level="INFO", stream=sys.stdout)
+class Unbuffered(logging.Handler):  # a fork beside a write would keep a buffer locked
+    def emit(self, record):
+        os.write(1, record.redlock_event.encode() + b"\\n")
+logging.basicConfig(level="INFO", handlers=[Unbuffered()])
 client = rq.Client(sys.argv[1:], rq.Options(node_timeout=5))
 held = client.lock("k").acquire()
 child = os.fork()
