@@ -169,14 +169,20 @@ const struct rl_kind *rl_kinds(size_t *ret_count)
     return kinds;
 }
 
+/* Two digits at a time: a fenced lock sends some seventy. */
 static struct rl_word digits(char buffer[RL_DIGITS], int64_t value)
 {
     assert(value >= 0);
     char *at = buffer + RL_DIGITS;
-    do {
-        *--at = (char)('0' + value % 10);
-        value /= 10;
-    } while (value > 0);
+    uint64_t rest = (uint64_t)value;
+    while (rest > 9) {
+        unsigned two = (unsigned)(rest % 100);
+        rest /= 100;
+        *--at = (char)('0' + two % 10);
+        *--at = (char)('0' + two / 10);
+    }
+    if (rest > 0 || at == buffer + RL_DIGITS)
+        *--at = (char)('0' + rest);
     return (struct rl_word){at, (size_t)(buffer + RL_DIGITS - at)};
 }
 
