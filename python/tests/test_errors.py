@@ -48,7 +48,9 @@ def one_line(error, quorum, names):
         count = re.search(rf"(\d) of {len(quorum.uris)} nodes failed: ", text)
         assert count and 3 <= int(count[1]) <= len(failed), text
         assert sum(text.count(node.uri) for node in failed) == int(count[1]), text
-        assert all(text.count(each) <= 1 for each in {node.text for node in failed}), text
+        groups = text.partition(" nodes failed: ")[2].split("; ")
+        for reason in {node.text for node in failed}:
+            assert sum(group.endswith(f": {reason}") for group in groups) <= 1, text
 
 
 @of_both()

@@ -21,20 +21,24 @@ static void on_told(redlock_lease *which, const redlock_result *result, void *ar
     failed += result->code != REDLOCK_OK;
 }
 
+/* The longest queue but one: one node may be slow, a quorum waits for no third one. */
 static unsigned queue_of(const redlock_client *client)
 {
     redlock_stats stats;
     redlock_node_stats node[3];
-    unsigned most = 0;
+    unsigned most = 0, second = 0;
     redlock_stats_init(&stats);
     stats.nodes = node;
     stats.room = 3;
     cr_assert_eq(redlock_client_stats(client, &stats), REDLOCK_OK);
     for (size_t i = 0; i < stats.count; i++) {
-        uint64_t queue = node[i].commands - node[i].replies - node[i].unanswered;
-        most = queue > most ? (unsigned)queue : most;
+        unsigned queue =
+            (unsigned)(node[i].commands - node[i].replies - node[i].unanswered);
+        unsigned less = queue < most ? queue : most;
+        second = less > second ? less : second;
+        most = queue > most ? queue : most;
     }
-    return most;
+    return second;
 }
 
 /* An attempt that a busy machine makes too slow is repeated. */
@@ -60,7 +64,7 @@ static void acquire_many(struct quorum *s, bool fenced)
         most = queue > most ? queue : most;
     }
     cr_assert_eq(failed, 0);
-    cr_assert(most > 0 && most < MANY / 4, "a node had %u commands at once", most);
+    cr_assert(most > 0 && most < MANY / 4, "two nodes had %u commands at once", most);
 }
 
 static void end(struct quorum *s)
