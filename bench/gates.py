@@ -25,7 +25,7 @@ LAPS = 5  # a client reads the markers every 10 s: that falls into some laps
 # least of LAPS counts. On an idle machine the client waits more often: 60 to 80 more than
 # beside load.
 BOUNDS = {
-    "async_instructions": 8450, "fenced_instructions": 14050,
+    "async_instructions": 8400, "fenced_instructions": 14000,
     "async_allocations": 1.1, "fenced_allocations": 1.1,
     "async_commands": 5, "fenced_commands": 12,
     "async_bytes": 257, "fenced_bytes": 541,

@@ -50,7 +50,8 @@ struct rl_timer *rl_timer_new(struct event_base *base, const struct rl_timer_han
     *timer = (struct rl_timer){.owner = owner, .arg = arg};
     rl_loop_fd_init(&timer->file, fd);
     timer->fired = event_new(base, fd, EV_READ | EV_PERSIST, on_fired, timer);
-    timer->ended = event_new(base, -1, 0, on_ended, timer);
+    /* It is never pending. If it is persistent, libevent does not look whether it is. */
+    timer->ended = event_new(base, -1, EV_PERSIST, on_ended, timer);
     if (timer->fired && timer->ended && event_add(timer->fired, NULL) == 0)
         return timer;
     rl_timer_free(timer);
