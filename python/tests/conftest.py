@@ -4,6 +4,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import threading
 
 import pytest
 
@@ -18,6 +19,12 @@ import redlock_quorum  # noqa: E402
 
 # A server of a busy machine is not taken for one that hangs.
 PATIENT = redlock_quorum.Options(node_timeout=5)
+
+
+def threads_of_python():
+    """Their number. A record of `logging` that is made in a thread of C leaves Python's note of
+    that thread behind when it ends."""
+    return sum(not isinstance(each, threading._DummyThread) for each in threading.enumerate())
 
 
 async def settled(value):

@@ -10,7 +10,7 @@ import types
 
 import lab
 import pytest
-from conftest import PATIENT
+from conftest import PATIENT, threads_of_python
 
 import redlock_quorum as rq
 from redlock_quorum import _admin, _engine as engine, _once
@@ -171,10 +171,10 @@ async def test_tasks_take_turns(client, quorum):
 
 @runs
 async def test_a_thousand_locks_take_no_threads(client, quorum):
-    before = threading.active_count()
+    before = threads_of_python()
     locks = [client.lock(f"k{number}") for number in range(1000)]
     holds = await asyncio.gather(*(lock.acquire() for lock in locks))
-    assert threading.active_count() == before
+    assert threads_of_python() == before
     assert all(hold.valid() > 0 for hold in holds)
     await asyncio.gather(*(hold.release() for hold in holds))
     assert client._engine.leases == {}

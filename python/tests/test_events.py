@@ -226,7 +226,7 @@ if len(sys.argv) == 3:
     logging.getLogger("redlock_quorum").addHandler(logging.NullHandler())
 sys.stderr = sys.stdout  # where `logging` writes then is settled with each record
 with rq.Client(sys.argv[1], rq.Options(node_timeout=5)) as client:
-    hold = client.lock("k").acquire()
+    hold = client.lock("k", ttl=1).acquire()  # it is not released
     client.break_lock("k")
     try:
         hold.extend()

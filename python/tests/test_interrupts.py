@@ -13,7 +13,7 @@ import time
 
 import lab
 import pytest
-from conftest import PATIENT
+from conftest import PATIENT, threads_of_python
 
 import redlock_quorum as rq
 
@@ -147,7 +147,7 @@ def test_a_wait(client, other, monkeypatch):
         return make(*arguments, **more)
     monkeypatch.setattr(client, "_make_hold", make_hold)
     lock, places = client.lock("k", ttl=3600, timeout=60), set()
-    threads = threading.active_count()
+    threads = threads_of_python()
 
     def check(place):
         places.add(place[0])
@@ -157,7 +157,7 @@ def test_a_wait(client, other, monkeypatch):
     interrupt_each_line(lock.acquire, check)
     lock.release()
     assert {"Client._wait_elsewhere", "Latch.wait"} <= places
-    assert threading.active_count() <= threads
+    assert threads_of_python() <= threads
 
 
 def test_a_wait_for_another_owner(client, other):

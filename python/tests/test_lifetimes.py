@@ -14,7 +14,7 @@ import weakref
 
 import lab
 import pytest
-from conftest import PATIENT
+from conftest import PATIENT, threads_of_python
 
 import redlock_quorum as rq
 from redlock_quorum import _native
@@ -89,7 +89,7 @@ def ours():
 @pytest.fixture
 def before(quorum):
     """What is used without a client."""
-    lab.wait_for(lambda: used()[0] == threading.active_count() and not ours(), "no thread")
+    lab.wait_for(lambda: used()[0] == threads_of_python() and not ours(), "no thread")
     return used()
 
 
