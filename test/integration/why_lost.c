@@ -4,7 +4,7 @@
 #include "quorum.h"
 #include "redlock/stats.h"
 
-#define TTL_MS 3000
+#define TTL_MS 6000
 
 /* Calls of `log` and `on_lost`. */
 struct book {
@@ -83,14 +83,25 @@ Test(why_lost, two_of_three_nodes_die)
     end(&s, &book);
 }
 
+/* Again if the machine stood still for so long that no extension was tried. */
+static void lose_by_a_stop(struct quorum *s, struct book *book)
+{
+    *book = (struct book){0};
+    hold(s, book, 500, TTL_MS, true);
+    servers_stop_first(&s->servers, 2);
+    EXPECT_REPORTED(s, &book->lost, REDLOCK_EXPIRED);
+    servers_cont_first(&s->servers, 2);
+    if (book->failed > 0)
+        return;
+    end(s, book);
+    lose_by_a_stop(s, book);
+}
+
 Test(why_lost, two_of_three_nodes_stop)
 {
     struct quorum s;
-    struct book book = {0};
-    hold(&s, &book, 500, 2 * TTL_MS, true);
-    servers_stop_first(&s.servers, 2);
-    EXPECT_REPORTED(&s, &book.lost, REDLOCK_EXPIRED);
-    servers_cont_first(&s.servers, 2);
+    struct book book;
+    lose_by_a_stop(&s, &book);
     for (unsigned i = 0; i < 2; i++) {
         expect_fault(&book.at_first[i], REDLOCK_FAULT_TIMEOUT);
         expect_fault(&book.at_loss[i], REDLOCK_FAULT_TIMEOUT);
