@@ -10,7 +10,7 @@ from readme_lines import lines_to_type, session_lines
 # The job of the first line lasts until the last line wants the lock, on any machine.
 JOB, LASTS = "sleep 3", "sh -c 'until [ -e ended ]; do sleep 0.05; done'"
 IS_HELD = "until redlock status backup | grep -q 'held by .* on 5 of 5'; do sleep 0.05; done"
-SCRIPTS = ("backup.sh", "start.sh", "job", "transfer", "report", "scheduler")
+SCRIPTS = ("backup.sh", "job", "transfer", "report", "scheduler")
 
 
 def shell(lines):
