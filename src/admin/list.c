@@ -6,7 +6,6 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/client.h"
@@ -25,8 +24,6 @@
 
 enum { ASKS_PAGE, ASKS_ALL }; /* the `seq` of a command */
 
-struct list;
-
 /* Where a scan goes on: as the node said, and how many keys of that page were returned. */
 struct place {
     char cursor[CURSOR], skip[CURSOR];
@@ -34,9 +31,8 @@ struct place {
 
 /* Keys of the page that are inspected together. */
 struct batch {
-    struct list *list; /* NULL: it has ended meanwhile */
     rl_time began;
-    unsigned keys, told; /* of `told` their inspection was reported */
+    unsigned keys, told; /* of `told` their inspection was reported; no keys: no batch */
     unsigned again;      /* the first ones are inspected again ... */
     bool rests;          /* ... at the next tick */
     bool at_once;        /* they were read on all nodes at the same time */
@@ -67,7 +63,7 @@ struct list {
     unsigned all;            /* how many keys were asked for by one command */
     char keys[RL_RESP_TEXT]; /* of the page: each after its length and a space */
     size_t len, at;
-    struct batch *batch; /* or NULL */
+    struct batch batch;
     size_t pattern_len;
     char pattern[RL_PATTERN_MAX];
 };
@@ -76,11 +72,6 @@ static void list_finish(struct list *list, redlock_code code)
 {
     redlock_client *client = rl_client_of(&list->task);
     const redlock_listed end = {.code = code};
-    if (list->batch && list->batch->told < list->batch->keys)
-        list->batch->list = NULL;
-    else
-        free(list->batch);
-    list->batch = NULL;
     rl_task_end(&list->task);
     list->callback(client, &end, list->arg);
     rl_loop_called_back(&client->loop);
@@ -162,20 +153,21 @@ static bool is_undecided(const struct list *list, const redlock_inspection *insp
 }
 
 /* The nodes differ, perhaps because they were read one after the other. */
-static bool may_have_moved(const struct batch *batch, const redlock_inspection *inspection)
+static bool may_have_moved(const struct list *list, const redlock_inspection *inspection)
 {
-    return !batch->at_once && inspection->held > 0 &&
+    return !list->batch.at_once && inspection->held > 0 &&
            inspection->agreeing < inspection->quorum;
 }
 
 /* Inspects the key again. False: nothing is left to wait for, or it was enough. */
-static bool repeat(struct list *list, struct batch *batch, const struct batch_key *key,
+static bool repeat(struct list *list, const struct batch_key *key,
                    const redlock_inspection *inspection)
 {
+    struct batch *batch = &list->batch;
     bool is_unknown = inspection->code != REDLOCK_OK;
     bool is_late = list->task.loop->now >= rl_time_add_sat(batch->began, PATIENCE);
     bool rests = !list->has_given_up && !is_late && is_undecided(list, inspection);
-    bool repeats = rests || may_have_moved(batch, inspection);
+    bool repeats = rests || may_have_moved(list, inspection);
     list->has_given_up = is_unknown && (list->has_given_up || is_late);
     batch->rests |= rests;
     if (repeats)
@@ -183,58 +175,53 @@ static bool repeat(struct list *list, struct batch *batch, const struct batch_ke
     return repeats;
 }
 
-static bool inspect(struct list *list, struct batch *batch, unsigned keys);
+static bool inspect(struct list *list, unsigned keys);
 
-static void end_batch(struct list *list, struct batch *batch)
+static void end_batch(struct list *list)
 {
+    struct batch *batch = &list->batch;
     batch->at_once = true;
     if (batch->rests) {
         rl_task_schedule(&list->task, rl_time_add_sat(list->task.loop->now, POLL_GAP));
     } else if (batch->again == 0) {
-        list->batch = NULL;
-        free(batch);
+        batch->keys = 0;
         go_on(list);
-    } else if (!inspect(list, batch, batch->again)) {
+    } else if (!inspect(list, batch->again)) {
         list_finish(list, REDLOCK_NO_MEMORY);
     }
 }
 
+/* Once the list has ended, perhaps in its callback, its memory stays until the last call.
+ */
 static void on_inspected(redlock_client *client, const redlock_inspection *inspection,
                          void *arg)
 {
-    struct batch *batch = arg;
-    struct list *list = batch->list;
+    struct list *list = arg;
+    struct batch *batch = &list->batch;
     const struct batch_key *key = &batch->key[batch->told++];
-    bool is_over = inspection->code == REDLOCK_CANCELLED; /* the list will be told, too */
     (void)client;
-    if (list && batch->told == 1)
+    if (list->task.dead || inspection->code == REDLOCK_CANCELLED)
+        return;
+    if (batch->told == 1)
         note_work(list, inspection);
-    if (list && !is_over && !is_listed(list, inspection) &&
-        !repeat(list, batch, key, inspection) &&
+    if (!is_listed(list, inspection) && !repeat(list, key, inspection) &&
         (inspection->held > 0 || inspection->code != REDLOCK_OK))
         list_tell(list, key, inspection);
-    if (batch->told < batch->keys)
-        return;
-    list = batch->list;
-    if (!list) /* it has ended, perhaps in the callback */
-        free(batch);
-    else if (!is_over)
-        end_batch(list, batch);
+    if (batch->told == batch->keys && !list->task.dead)
+        end_batch(list);
 }
 
-static bool inspect(struct list *list, struct batch *batch, unsigned keys)
+static bool inspect(struct list *list, unsigned keys)
 {
+    struct batch *batch = &list->batch;
     struct rl_word word[RL_INSPECT_MAX];
     for (unsigned i = 0; i < keys; i++)
         word[i] = (struct rl_word){batch->key[i].bytes, batch->key[i].len};
     batch->keys = keys;
     batch->told = batch->again = 0;
     batch->rests = false;
-    redlock_code code = rl_inspect_keys(rl_client_of(&list->task), word, keys,
-                                        !batch->at_once, on_inspected, batch);
-    if (code != REDLOCK_OK)
-        batch->told = keys; /* nothing will call back */
-    return code == REDLOCK_OK;
+    return rl_inspect_keys(rl_client_of(&list->task), word, keys, !batch->at_once,
+                           on_inspected, list) == REDLOCK_OK;
 }
 
 /*
@@ -262,24 +249,16 @@ static bool read_key(const struct list *list, size_t *at, struct rl_word *ret_ke
 /* False: no memory. */
 static bool begin_batch(struct list *list)
 {
-    struct batch *batch = malloc(sizeof(*batch));
+    struct batch *batch = &list->batch;
     struct rl_word key;
     unsigned keys = 0;
-    if (!batch)
-        return false;
-    batch->list = list;
     batch->began = list->task.loop->now;
     batch->at_once = false;
     for (; keys < RL_INSPECT_MAX && read_key(list, &list->at, &key); keys++) {
         memcpy(batch->key[keys].bytes, key.text, key.len);
         batch->key[keys].len = key.len;
     }
-    if (keys > 0 && inspect(list, batch, keys)) {
-        list->batch = batch;
-        return true;
-    }
-    free(batch);
-    return keys == 0;
+    return keys == 0 || inspect(list, keys);
 }
 
 /* --- one page --- */
@@ -352,13 +331,13 @@ static void pause(struct list *list)
 /* Follows a page, or a batch of its keys. */
 static void go_on(struct list *list)
 {
-    if (list->batch || list->waits)
+    if (list->batch.keys > 0 || list->waits)
         return;
     if (list->at < list->len && !begin_batch(list)) {
         list_finish(list, REDLOCK_NO_MEMORY);
         return;
     }
-    if (list->batch)
+    if (list->batch.keys > 0)
         return;
     if (list->is_last)
         list->scanned |= rl_bit(list->node);
@@ -487,8 +466,8 @@ static void list_tick(struct rl_task *task)
         list->begun = true;
         list->to_scan = client->nodes.view.open;
         scan_next_node(list);
-    } else if (list->batch) {
-        if (list->batch->again > 0 && !inspect(list, list->batch, list->batch->again))
+    } else if (list->batch.keys > 0) {
+        if (list->batch.again > 0 && !inspect(list, list->batch.again))
             list_finish(list, REDLOCK_NO_MEMORY);
     } else if (list->is_last || !is_open(list)) {
         list->is_last = false;
@@ -503,18 +482,11 @@ static void close_list(struct rl_task *task)
     list_finish((struct list *)task, REDLOCK_CANCELLED);
 }
 
-/* The client is freed, perhaps early: then no inspection calls back either. */
-static void list_destroy(struct rl_task *task)
-{
-    free(((struct list *)task)->batch);
-    rl_task_free(task);
-}
-
 static const struct rl_task_class list_class = {
     .tick = list_tick,
     .replied = list_answer,
     .close = close_list,
-    .destroy = list_destroy,
+    .destroy = rl_task_free,
 };
 
 static redlock_code list_start(redlock_client *client, const void *prefix,
