@@ -1,8 +1,8 @@
 /*
- * Lists all locks: scans one node after the other, page by page. A key that a node scanned
- * before has, too, was listed already. A page that may have another one is inspected, by
- * one command to each node. A key of which too few nodes replied is inspected again, for a
- * while.
+ * Lists all locks: scans one node after the other, page by page. A key that a
+ * node scanned before has, too, was listed already. A page that may have
+ * another one is inspected, by one command to each node. A key of which too few
+ * nodes replied is inspected again, for a while.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,7 +24,8 @@
 
 enum { ASKS_PAGE, ASKS_ALL }; /* the `seq` of a command */
 
-/* Where a scan goes on: as the node said, and how many keys of that page were returned. */
+/* Where a scan goes on: as the node said, and how many keys of that page were
+ * returned. */
 struct place {
     char cursor[CURSOR], skip[CURSOR];
 };
@@ -48,9 +49,10 @@ struct list {
     void *arg;
     bool foreign, begun, denied;
     rl_time deadline;
-    bool has_given_up; /* the last key that was told is unknown, in spite of PATIENCE */
-    rl_node_set to_scan, scanned;        /* `scanned`: to the end */
-    unsigned node;                       /* that is being scanned */
+    bool has_given_up;            /* the last key that was told is unknown, in spite of
+                                     PATIENCE */
+    rl_node_set to_scan, scanned; /* `scanned`: to the end */
+    unsigned node;                /* that is being scanned */
     struct place place, before, earlier; /* `before` the present page */
     bool names;  /* of the page: it may have keys that are no locks */
     bool closer; /* ... so it is asked for again: the keys that hold a lock */
@@ -140,8 +142,8 @@ static rl_node_set silent_of(const redlock_inspection *inspection)
 }
 
 /*
- * Too few nodes replied, and one of them is connected still, or no quorum is. Or the key
- * may have been listed: a node that was scanned before is silent.
+ * Too few nodes replied, and one of them is connected still, or no quorum is.
+ * Or the key may have been listed: a node that was scanned before is silent.
  */
 static bool is_undecided(const struct list *list, const redlock_inspection *inspection)
 {
@@ -159,7 +161,8 @@ static bool may_have_moved(const struct list *list, const redlock_inspection *in
            inspection->agreeing < inspection->quorum;
 }
 
-/* Inspects the key again. False: nothing is left to wait for, or it was enough. */
+/* Inspects the key again. False: nothing is left to wait for, or it was enough.
+ */
 static bool repeat(struct list *list, const struct batch_key *key,
                    const redlock_inspection *inspection)
 {
@@ -191,7 +194,8 @@ static void end_batch(struct list *list)
     }
 }
 
-/* Once the list has ended, perhaps in its callback, its memory stays until the last call.
+/* Once the list has ended, perhaps in its callback, its memory stays until the
+ * last call.
  */
 static void on_inspected(redlock_client *client, const redlock_inspection *inspection,
                          void *arg)
@@ -225,8 +229,8 @@ static bool inspect(struct list *list, unsigned keys)
 }
 
 /*
- * The next key of the page, from `at` on. Another program's may be longer than one of a
- * lock, or empty. False: none is left.
+ * The next key of the page, from `at` on. Another program's may be longer than
+ * one of a lock, or empty. False: none is left.
  */
 static bool read_key(const struct list *list, size_t *at, struct rl_word *ret_key)
 {
@@ -264,9 +268,9 @@ static bool begin_batch(struct list *list)
 /* --- one page --- */
 
 /*
- * Only names, if a node that was scanned before can tell which of them it has. Eight keys
- * take a node 30 us: others wait no longer than that. Nodes that are far away are asked
- * less often.
+ * Only names, if a node that was scanned before can tell which of them it has.
+ * Eight keys take a node 30 us: others wait no longer than that. Nodes that are
+ * far away are asked less often.
  */
 static void ask_for_page(struct list *list)
 {
@@ -344,6 +348,31 @@ static void go_on(struct list *list)
     pause(list);
 }
 
+/*
+ * The scan of a Redis server is never twice at the same place. One that is goes
+ * round in a circle: then it meets one of the places that are kept, each after
+ * twice as many pages.
+ */
+static bool is_endless(struct list *list)
+{
+    bool was_here = strcmp(list->place.cursor, list->earlier.cursor) == 0 &&
+                    strcmp(list->place.skip, list->earlier.skip) == 0;
+    list->pages++;
+    list->barren++;
+    if ((list->pages & (list->pages - 1)) == 0)
+        list->earlier = list->place;
+    return !list->is_last && (was_here || list->barren > BARREN_MAX);
+}
+
+/* Not a page of names that is read once more: its place may come again. */
+static void take_page(struct list *list)
+{
+    if (is_endless(list))
+        scan_next_node(list);
+    else
+        go_on(list);
+}
+
 /* --- all keys of a page --- */
 
 /* The page has keys that no node has that was scanned before. */
@@ -368,7 +397,7 @@ static void ask_for_all(struct list *list)
         list->all++;
     if (list->all == 0) {
         list->at = list->len;
-        go_on(list);
+        take_page(list);
         return;
     }
     list->asked = client->loop.now;
@@ -388,7 +417,7 @@ static void answer_all(struct list *list, unsigned node, const struct rl_reply *
         return;
     }
     list->at = list->len;
-    go_on(list);
+    take_page(list);
 }
 
 /* --- replies --- */
@@ -412,31 +441,15 @@ static bool read_page(struct list *list, const struct rl_reply *reply)
     return true;
 }
 
-/*
- * The scan of a Redis server is never twice at the same place. One that is goes round in a
- * circle: then it meets one of the places that are kept, each after twice as many pages.
- */
-static bool is_endless(struct list *list)
-{
-    bool was_here = strcmp(list->place.cursor, list->earlier.cursor) == 0 &&
-                    strcmp(list->place.skip, list->earlier.skip) == 0;
-    list->pages++;
-    list->barren++;
-    if ((list->pages & (list->pages - 1)) == 0)
-        list->earlier = list->place;
-    return !list->is_last && (was_here || list->barren > BARREN_MAX);
-}
-
 static void answer_page(struct list *list, const struct rl_reply *reply)
 {
-    bool was_here = list->closer;
     list->waits = list->closer = false;
     list->busy += work_of(list, list->node, list->task.loop->now - list->asked);
-    if (reply && read_page(list, reply) && (was_here || !is_endless(list))) {
+    if (reply && read_page(list, reply)) {
         if (list->names)
             ask_for_all(list);
         else
-            go_on(list);
+            take_page(list);
         return;
     }
     if (reply && reply->type == RL_REPLY_ERROR)

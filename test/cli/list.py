@@ -134,6 +134,17 @@ def _(quorum):
     equal(set(listed(quorum, "--foreign")), set(names), "keys")
 
 
+@case("keys that the first node lacks, of which the names of a page just have room or not")
+def _(quorum):
+    nodes = ",".join(server.uri for server in quorum.servers[:2])
+    for least in (12, 58, 60, 62, 64):
+        names = [f"job:{i}:" + "x" * (least + i * 37 % 40) for i in range(1000)]
+        quorum[1].call("FLUSHALL")
+        quorum[1].call("EVAL", "for i, key in ipairs(KEYS) do redis.call('SET', key, ARGV[1] .. i, "
+                       "'PX', '600000') end", len(names), *names, TOKEN)
+        equal(set(listed(quorum, "--nodes", nodes)), set(names), "keys")
+
+
 @case("long keys are there once while the nodes rehash")
 def _(quorum):
     names = [f"job:{i}:" + "x" * 490 for i in range(1100)]
