@@ -1,8 +1,8 @@
 /*
- * Lists all locks: scans one node after the other, page by page. A key that a
- * node scanned before has, too, was listed already. A page that may have
- * another one is inspected, by one command to each node. A key of which too few
- * nodes replied is inspected again, for a while.
+ * Lists all locks: scans one node after the other, page by page. A lock that a node scanned
+ * before has, too, was listed already; not so a value of another program at its key. A page
+ * that may have another one is inspected, by one command to each node. A key of which too
+ * few nodes replied is inspected again, for a while.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,8 +24,7 @@
 
 enum { ASKS_PAGE, ASKS_ALL }; /* the `seq` of a command */
 
-/* Where a scan goes on: as the node said, and how many keys of that page were
- * returned. */
+/* Where a scan goes on: as the node said, and how many keys of that page were returned. */
 struct place {
     char cursor[CURSOR], skip[CURSOR];
 };
@@ -49,10 +48,10 @@ struct list {
     void *arg;
     bool foreign, begun, denied;
     rl_time deadline;
-    bool has_given_up;            /* the last key that was told is unknown, in spite of
-                                     PATIENCE */
-    rl_node_set to_scan, scanned; /* `scanned`: to the end */
-    unsigned node;                /* that is being scanned */
+    bool has_given_up; /* the last key that was told is unknown, in spite of PATIENCE */
+    rl_node_set to_scan, scanned;        /* `scanned`: to the end */
+    rl_node_set mixed;                   /* nodes that may have keys that are not listed */
+    unsigned node;                       /* that is being scanned */
     struct place place, before, earlier; /* `before` the present page */
     bool names;  /* of the page: it may have keys that are no locks */
     bool closer; /* ... so it is asked for again: the keys that hold a lock */
@@ -103,9 +102,16 @@ static void go_on(struct list *list);
 static bool is_listed(const struct list *list, const redlock_inspection *inspection)
 {
     for (rl_node_set rest = list->scanned; rest; rest &= rest - 1)
-        if (inspection->nodes[rl_first(rest)]->verdict == REDLOCK_VERDICT_HELD)
+        if (inspection->nodes[rl_first(rest)]->verdict == REDLOCK_VERDICT_HELD &&
+            (list->foreign || rl_token_is_ours(inspection->nodes[rl_first(rest)]->value)))
             return true;
     return false;
+}
+
+/* The nodes where a key that is there was listed. */
+static rl_node_set witnesses_of(const struct list *list)
+{
+    return list->scanned & ~list->mixed & rl_client_of(&list->task)->nodes.view.open;
 }
 
 /* The length of the client's prefix, with which each key begins. */
@@ -142,8 +148,8 @@ static rl_node_set silent_of(const redlock_inspection *inspection)
 }
 
 /*
- * Too few nodes replied, and one of them is connected still, or no quorum is.
- * Or the key may have been listed: a node that was scanned before is silent.
+ * Too few nodes replied, and one of them is connected still, or no quorum is. Or the key
+ * may have been listed: a node that was scanned before is silent.
  */
 static bool is_undecided(const struct list *list, const redlock_inspection *inspection)
 {
@@ -161,8 +167,7 @@ static bool may_have_moved(const struct list *list, const redlock_inspection *in
            inspection->agreeing < inspection->quorum;
 }
 
-/* Inspects the key again. False: nothing is left to wait for, or it was enough.
- */
+/* Inspects the key again. False: nothing is left to wait for, or it was enough. */
 static bool repeat(struct list *list, const struct batch_key *key,
                    const redlock_inspection *inspection)
 {
@@ -194,9 +199,7 @@ static void end_batch(struct list *list)
     }
 }
 
-/* Once the list has ended, perhaps in its callback, its memory stays until the
- * last call.
- */
+/* If its callback ended the list, the memory of the list stays until the last call. */
 static void on_inspected(redlock_client *client, const redlock_inspection *inspection,
                          void *arg)
 {
@@ -229,8 +232,8 @@ static bool inspect(struct list *list, unsigned keys)
 }
 
 /*
- * The next key of the page, from `at` on. Another program's may be longer than
- * one of a lock, or empty. False: none is left.
+ * The next key of the page, from `at` on. Another program's may be longer than one of a
+ * lock, or empty. False: none is left.
  */
 static bool read_key(const struct list *list, size_t *at, struct rl_word *ret_key)
 {
@@ -268,14 +271,14 @@ static bool begin_batch(struct list *list)
 /* --- one page --- */
 
 /*
- * Only names, if a node that was scanned before can tell which of them it has.
- * Eight keys take a node 30 us: others wait no longer than that. Nodes that are
- * far away are asked less often.
+ * Only names, if a node that was scanned before can tell which of them it has. Eight keys
+ * take a node 30 us: others wait no longer than that. Nodes that are far away are asked
+ * less often.
  */
 static void ask_for_page(struct list *list)
 {
     redlock_client *client = rl_client_of(&list->task);
-    list->names = !list->closer && (list->scanned & client->nodes.view.open);
+    list->names = !list->closer && witnesses_of(list);
     list->before = list->place;
     bool is_near = rl_nodes_are_near(client);
     const char *count = is_near ? (list->names ? "32" : "8") : list->names ? "64" : "24";
@@ -349,9 +352,8 @@ static void go_on(struct list *list)
 }
 
 /*
- * The scan of a Redis server is never twice at the same place. One that is goes
- * round in a circle: then it meets one of the places that are kept, each after
- * twice as many pages.
+ * The scan of a Redis server is never twice at the same place. One that is goes round in a
+ * circle: then it meets one of the places that are kept, each after twice as many pages.
  */
 static bool is_endless(struct list *list)
 {
@@ -390,7 +392,7 @@ static void ask_for_all(struct list *list)
 {
     redlock_client *client = rl_client_of(&list->task);
     struct rl_word word[1 + PAGE_KEYS] = {{"EXISTS", 6}};
-    rl_node_set before = list->scanned & client->nodes.view.open;
+    rl_node_set before = witnesses_of(list);
     size_t at = 0;
     list->all = 0;
     while (list->all < PAGE_KEYS && read_key(list, &at, &word[1 + list->all]))
@@ -416,6 +418,7 @@ static void answer_all(struct list *list, unsigned node, const struct rl_reply *
         look_closer(list);
         return;
     }
+    list->mixed |= list->foreign ? 0 : rl_bit(list->node); /* its values were not read */
     list->at = list->len;
     take_page(list);
 }
@@ -425,11 +428,12 @@ static void answer_all(struct list *list, unsigned node, const struct rl_reply *
 static bool read_page(struct list *list, const struct rl_reply *reply)
 {
     const struct rl_reply *cursor = &reply->item[0], *skip = &reply->item[1],
-                          *keys = &reply->item[2];
-    if (reply->type != RL_REPLY_ARRAY || reply->items != 3 ||
+                          *keys = &reply->item[2], *others = &reply->item[3];
+    if (reply->type != RL_REPLY_ARRAY || reply->items != 4 ||
         cursor->type != RL_REPLY_STRING || cursor->len == 0 ||
         cursor->len >= sizeof(list->place.cursor) || skip->type != RL_REPLY_INTEGER ||
-        keys->type != RL_REPLY_STRING || keys->len > sizeof(list->keys))
+        keys->type != RL_REPLY_STRING || keys->len > sizeof(list->keys) ||
+        others->type != RL_REPLY_INTEGER)
         return false;
     memcpy(list->place.cursor, cursor->text, cursor->len);
     list->place.cursor[cursor->len] = '\0';
@@ -437,6 +441,7 @@ static bool read_page(struct list *list, const struct rl_reply *reply)
     memcpy(list->keys, keys->text, keys->len);
     list->len = keys->len;
     list->at = 0;
+    list->mixed |= others->integer ? rl_bit(list->node) : 0;
     list->is_last = strcmp(list->place.cursor, "0") == 0 && skip->integer == 0;
     return true;
 }

@@ -99,11 +99,13 @@ def _(quorum):
     quorum[4].call("SET", "orphan", TOKEN, "PX", 600000)
     for index in range(4):
         quorum[index].call("SET", "held", TOKEN, "PX", 600000)
+        quorum[index].call("SET", "beside", TOKEN if index else "someone's", "PX", 600000)
     quorum[0].call("SET", "foreign", "someone's", "PX", 600000)
     quorum[0].call("RPUSH", "list", "1")
     rows = listed(quorum)
     equal({key: (row["state"], row["agreeing"]) for key, row in rows.items()},
-          {"split": ("split", 2), "orphan": ("orphaned", 2), "held": ("held", 4)}, "rows")
+          {"split": ("split", 2), "orphan": ("orphaned", 2), "held": ("held", 4),
+           "beside": ("held", 3)}, "rows")
     equal({key for key, row in listed(quorum, "--foreign").items() if row["state"] == "foreign"},
           {"foreign", "list"}, "foreign keys")
     equal(set(listed(quorum, "l")), {"list"}, "with a prefix")

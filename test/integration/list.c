@@ -150,7 +150,7 @@ static void list_beside(const char *page)
 
 Test(list, a_scan_that_never_ends)
 {
-    list_beside("*3\r\n$1\r\n7\r\n:0\r\n$0\r\n\r\n");
+    list_beside("*4\r\n$1\r\n7\r\n:0\r\n$0\r\n\r\n:0\r\n");
 }
 
 Test(list, the_client_is_freed)
