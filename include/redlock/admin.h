@@ -183,7 +183,7 @@ enum {
 /*
  * Finds all locks whose keys begin with `prefix` (without the client's own), and inspects
  * each as redlock_inspect() does. It scans one node after the other in small steps, with
- * pauses, so that others are not delayed; a key that a node scanned before has, too, is not
+ * pauses, so that others are not delayed; a lock that an earlier node has, too, is not
  * listed again. A key of which too few nodes reply is inspected again for two seconds; then
  * it is listed with NO_QUORUM. Keys that come or go meanwhile may be missed, and one may be
  * listed twice, as with SCAN. The memory that it takes does not depend on their number. The

@@ -222,9 +222,12 @@ static void set_votes(struct inspection *inspection, rl_node_set nodes, enum rl_
                       enum rl_fault fault)
 {
     for (unsigned k = inspection->next; k < inspection->keys; k++)
-        for (rl_node_set rest = nodes; rest; rest &= rest - 1)
-            inspection->finding[k].ballot[rl_first(rest)] =
+        for (rl_node_set rest = nodes; rest; rest &= rest - 1) {
+            struct finding *finding = &inspection->finding[k];
+            finding->ballot[rl_first(rest)] =
                 (struct rl_ballot){.vote = vote, .fault = fault, .pttl = -1};
+            finding->readers[rl_first(rest)].count = 0; /* of an earlier reply */
+        }
 }
 
 static void inspect_send(struct inspection *inspection)

@@ -1,12 +1,11 @@
 /*
- * Lists all locks: scans one node after the other, page by page. A key that a node scanned
- * before has, too, was listed already. A page that may have another one is inspected, by
- * one command to each node. A key of which too few nodes replied is inspected again, for a
- * while.
+ * Lists all locks: scans one node after the other, page by page. A lock that a node scanned
+ * before has, too, was listed already; not so a value of another program at its key. A page
+ * that may have another one is inspected, by one command to each node. A key of which too
+ * few nodes replied is inspected again, for a while.
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/client.h"
@@ -25,8 +24,6 @@
 
 enum { ASKS_PAGE, ASKS_ALL }; /* the `seq` of a command */
 
-struct list;
-
 /* Where a scan goes on: as the node said, and how many keys of that page were returned. */
 struct place {
     char cursor[CURSOR], skip[CURSOR];
@@ -34,9 +31,8 @@ struct place {
 
 /* Keys of the page that are inspected together. */
 struct batch {
-    struct list *list; /* NULL: it has ended meanwhile */
     rl_time began;
-    unsigned keys, told; /* of `told` their inspection was reported */
+    unsigned keys, told; /* of `told` their inspection was reported; no keys: no batch */
     unsigned again;      /* the first ones are inspected again ... */
     bool rests;          /* ... at the next tick */
     bool at_once;        /* they were read on all nodes at the same time */
@@ -54,6 +50,7 @@ struct list {
     rl_time deadline;
     bool has_given_up; /* the last key that was told is unknown, in spite of PATIENCE */
     rl_node_set to_scan, scanned;        /* `scanned`: to the end */
+    rl_node_set mixed;                   /* nodes that may have keys that are not listed */
     unsigned node;                       /* that is being scanned */
     struct place place, before, earlier; /* `before` the present page */
     bool names;  /* of the page: it may have keys that are no locks */
@@ -67,7 +64,7 @@ struct list {
     unsigned all;            /* how many keys were asked for by one command */
     char keys[RL_RESP_TEXT]; /* of the page: each after its length and a space */
     size_t len, at;
-    struct batch *batch; /* or NULL */
+    struct batch batch;
     size_t pattern_len;
     char pattern[RL_PATTERN_MAX];
 };
@@ -76,11 +73,6 @@ static void list_finish(struct list *list, redlock_code code)
 {
     redlock_client *client = rl_client_of(&list->task);
     const redlock_listed end = {.code = code};
-    if (list->batch && list->batch->told < list->batch->keys)
-        list->batch->list = NULL;
-    else
-        free(list->batch);
-    list->batch = NULL;
     rl_task_end(&list->task);
     list->callback(client, &end, list->arg);
     rl_loop_called_back(&client->loop);
@@ -110,9 +102,16 @@ static void go_on(struct list *list);
 static bool is_listed(const struct list *list, const redlock_inspection *inspection)
 {
     for (rl_node_set rest = list->scanned; rest; rest &= rest - 1)
-        if (inspection->nodes[rl_first(rest)]->verdict == REDLOCK_VERDICT_HELD)
+        if (inspection->nodes[rl_first(rest)]->verdict == REDLOCK_VERDICT_HELD &&
+            (list->foreign || rl_token_is_ours(inspection->nodes[rl_first(rest)]->value)))
             return true;
     return false;
+}
+
+/* The nodes where a key that is there was listed. */
+static rl_node_set witnesses_of(const struct list *list)
+{
+    return list->scanned & ~list->mixed & rl_client_of(&list->task)->nodes.view.open;
 }
 
 /* The length of the client's prefix, with which each key begins. */
@@ -162,20 +161,21 @@ static bool is_undecided(const struct list *list, const redlock_inspection *insp
 }
 
 /* The nodes differ, perhaps because they were read one after the other. */
-static bool may_have_moved(const struct batch *batch, const redlock_inspection *inspection)
+static bool may_have_moved(const struct list *list, const redlock_inspection *inspection)
 {
-    return !batch->at_once && inspection->held > 0 &&
+    return !list->batch.at_once && inspection->held > 0 &&
            inspection->agreeing < inspection->quorum;
 }
 
 /* Inspects the key again. False: nothing is left to wait for, or it was enough. */
-static bool repeat(struct list *list, struct batch *batch, const struct batch_key *key,
+static bool repeat(struct list *list, const struct batch_key *key,
                    const redlock_inspection *inspection)
 {
+    struct batch *batch = &list->batch;
     bool is_unknown = inspection->code != REDLOCK_OK;
     bool is_late = list->task.loop->now >= rl_time_add_sat(batch->began, PATIENCE);
     bool rests = !list->has_given_up && !is_late && is_undecided(list, inspection);
-    bool repeats = rests || may_have_moved(batch, inspection);
+    bool repeats = rests || may_have_moved(list, inspection);
     list->has_given_up = is_unknown && (list->has_given_up || is_late);
     batch->rests |= rests;
     if (repeats)
@@ -183,58 +183,52 @@ static bool repeat(struct list *list, struct batch *batch, const struct batch_ke
     return repeats;
 }
 
-static bool inspect(struct list *list, struct batch *batch, unsigned keys);
+static bool inspect(struct list *list, unsigned keys);
 
-static void end_batch(struct list *list, struct batch *batch)
+static void end_batch(struct list *list)
 {
+    struct batch *batch = &list->batch;
     batch->at_once = true;
     if (batch->rests) {
         rl_task_schedule(&list->task, rl_time_add_sat(list->task.loop->now, POLL_GAP));
     } else if (batch->again == 0) {
-        list->batch = NULL;
-        free(batch);
+        batch->keys = 0;
         go_on(list);
-    } else if (!inspect(list, batch, batch->again)) {
+    } else if (!inspect(list, batch->again)) {
         list_finish(list, REDLOCK_NO_MEMORY);
     }
 }
 
+/* If its callback ended the list, the memory of the list stays until the last call. */
 static void on_inspected(redlock_client *client, const redlock_inspection *inspection,
                          void *arg)
 {
-    struct batch *batch = arg;
-    struct list *list = batch->list;
+    struct list *list = arg;
+    struct batch *batch = &list->batch;
     const struct batch_key *key = &batch->key[batch->told++];
-    bool is_over = inspection->code == REDLOCK_CANCELLED; /* the list will be told, too */
     (void)client;
-    if (list && batch->told == 1)
+    if (list->task.dead || inspection->code == REDLOCK_CANCELLED)
+        return;
+    if (batch->told == 1)
         note_work(list, inspection);
-    if (list && !is_over && !is_listed(list, inspection) &&
-        !repeat(list, batch, key, inspection) &&
+    if (!is_listed(list, inspection) && !repeat(list, key, inspection) &&
         (inspection->held > 0 || inspection->code != REDLOCK_OK))
         list_tell(list, key, inspection);
-    if (batch->told < batch->keys)
-        return;
-    list = batch->list;
-    if (!list) /* it has ended, perhaps in the callback */
-        free(batch);
-    else if (!is_over)
-        end_batch(list, batch);
+    if (batch->told == batch->keys && !list->task.dead)
+        end_batch(list);
 }
 
-static bool inspect(struct list *list, struct batch *batch, unsigned keys)
+static bool inspect(struct list *list, unsigned keys)
 {
+    struct batch *batch = &list->batch;
     struct rl_word word[RL_INSPECT_MAX];
     for (unsigned i = 0; i < keys; i++)
         word[i] = (struct rl_word){batch->key[i].bytes, batch->key[i].len};
     batch->keys = keys;
     batch->told = batch->again = 0;
     batch->rests = false;
-    redlock_code code = rl_inspect_keys(rl_client_of(&list->task), word, keys,
-                                        !batch->at_once, on_inspected, batch);
-    if (code != REDLOCK_OK)
-        batch->told = keys; /* nothing will call back */
-    return code == REDLOCK_OK;
+    return rl_inspect_keys(rl_client_of(&list->task), word, keys, !batch->at_once,
+                           on_inspected, list) == REDLOCK_OK;
 }
 
 /*
@@ -262,24 +256,16 @@ static bool read_key(const struct list *list, size_t *at, struct rl_word *ret_ke
 /* False: no memory. */
 static bool begin_batch(struct list *list)
 {
-    struct batch *batch = malloc(sizeof(*batch));
+    struct batch *batch = &list->batch;
     struct rl_word key;
     unsigned keys = 0;
-    if (!batch)
-        return false;
-    batch->list = list;
     batch->began = list->task.loop->now;
     batch->at_once = false;
     for (; keys < RL_INSPECT_MAX && read_key(list, &list->at, &key); keys++) {
         memcpy(batch->key[keys].bytes, key.text, key.len);
         batch->key[keys].len = key.len;
     }
-    if (keys > 0 && inspect(list, batch, keys)) {
-        list->batch = batch;
-        return true;
-    }
-    free(batch);
-    return keys == 0;
+    return keys == 0 || inspect(list, keys);
 }
 
 /* --- one page --- */
@@ -292,7 +278,7 @@ static bool begin_batch(struct list *list)
 static void ask_for_page(struct list *list)
 {
     redlock_client *client = rl_client_of(&list->task);
-    list->names = !list->closer && (list->scanned & client->nodes.view.open);
+    list->names = !list->closer && witnesses_of(list);
     list->before = list->place;
     bool is_near = rl_nodes_are_near(client);
     const char *count = is_near ? (list->names ? "32" : "8") : list->names ? "64" : "24";
@@ -352,17 +338,41 @@ static void pause(struct list *list)
 /* Follows a page, or a batch of its keys. */
 static void go_on(struct list *list)
 {
-    if (list->batch || list->waits)
+    if (list->batch.keys > 0 || list->waits)
         return;
     if (list->at < list->len && !begin_batch(list)) {
         list_finish(list, REDLOCK_NO_MEMORY);
         return;
     }
-    if (list->batch)
+    if (list->batch.keys > 0)
         return;
     if (list->is_last)
         list->scanned |= rl_bit(list->node);
     pause(list);
+}
+
+/*
+ * The scan of a Redis server is never twice at the same place. One that is goes round in a
+ * circle: then it meets one of the places that are kept, each after twice as many pages.
+ */
+static bool is_endless(struct list *list)
+{
+    bool was_here = strcmp(list->place.cursor, list->earlier.cursor) == 0 &&
+                    strcmp(list->place.skip, list->earlier.skip) == 0;
+    list->pages++;
+    list->barren++;
+    if ((list->pages & (list->pages - 1)) == 0)
+        list->earlier = list->place;
+    return !list->is_last && (was_here || list->barren > BARREN_MAX);
+}
+
+/* Not a page of names that is read once more: its place may come again. */
+static void take_page(struct list *list)
+{
+    if (is_endless(list))
+        scan_next_node(list);
+    else
+        go_on(list);
 }
 
 /* --- all keys of a page --- */
@@ -382,14 +392,14 @@ static void ask_for_all(struct list *list)
 {
     redlock_client *client = rl_client_of(&list->task);
     struct rl_word word[1 + PAGE_KEYS] = {{"EXISTS", 6}};
-    rl_node_set before = list->scanned & client->nodes.view.open;
+    rl_node_set before = witnesses_of(list);
     size_t at = 0;
     list->all = 0;
     while (list->all < PAGE_KEYS && read_key(list, &at, &word[1 + list->all]))
         list->all++;
     if (list->all == 0) {
         list->at = list->len;
-        go_on(list);
+        take_page(list);
         return;
     }
     list->asked = client->loop.now;
@@ -408,8 +418,9 @@ static void answer_all(struct list *list, unsigned node, const struct rl_reply *
         look_closer(list);
         return;
     }
+    list->mixed |= list->foreign ? 0 : rl_bit(list->node); /* its values were not read */
     list->at = list->len;
-    go_on(list);
+    take_page(list);
 }
 
 /* --- replies --- */
@@ -417,11 +428,12 @@ static void answer_all(struct list *list, unsigned node, const struct rl_reply *
 static bool read_page(struct list *list, const struct rl_reply *reply)
 {
     const struct rl_reply *cursor = &reply->item[0], *skip = &reply->item[1],
-                          *keys = &reply->item[2];
-    if (reply->type != RL_REPLY_ARRAY || reply->items != 3 ||
+                          *keys = &reply->item[2], *others = &reply->item[3];
+    if (reply->type != RL_REPLY_ARRAY || reply->items != 4 ||
         cursor->type != RL_REPLY_STRING || cursor->len == 0 ||
         cursor->len >= sizeof(list->place.cursor) || skip->type != RL_REPLY_INTEGER ||
-        keys->type != RL_REPLY_STRING || keys->len > sizeof(list->keys))
+        keys->type != RL_REPLY_STRING || keys->len > sizeof(list->keys) ||
+        others->type != RL_REPLY_INTEGER)
         return false;
     memcpy(list->place.cursor, cursor->text, cursor->len);
     list->place.cursor[cursor->len] = '\0';
@@ -429,35 +441,20 @@ static bool read_page(struct list *list, const struct rl_reply *reply)
     memcpy(list->keys, keys->text, keys->len);
     list->len = keys->len;
     list->at = 0;
+    list->mixed |= others->integer ? rl_bit(list->node) : 0;
     list->is_last = strcmp(list->place.cursor, "0") == 0 && skip->integer == 0;
     return true;
 }
 
-/*
- * The scan of a Redis server is never twice at the same place. One that is goes round in a
- * circle: then it meets one of the places that are kept, each after twice as many pages.
- */
-static bool is_endless(struct list *list)
-{
-    bool was_here = strcmp(list->place.cursor, list->earlier.cursor) == 0 &&
-                    strcmp(list->place.skip, list->earlier.skip) == 0;
-    list->pages++;
-    list->barren++;
-    if ((list->pages & (list->pages - 1)) == 0)
-        list->earlier = list->place;
-    return !list->is_last && (was_here || list->barren > BARREN_MAX);
-}
-
 static void answer_page(struct list *list, const struct rl_reply *reply)
 {
-    bool was_here = list->closer;
     list->waits = list->closer = false;
     list->busy += work_of(list, list->node, list->task.loop->now - list->asked);
-    if (reply && read_page(list, reply) && (was_here || !is_endless(list))) {
+    if (reply && read_page(list, reply)) {
         if (list->names)
             ask_for_all(list);
         else
-            go_on(list);
+            take_page(list);
         return;
     }
     if (reply && reply->type == RL_REPLY_ERROR)
@@ -487,8 +484,8 @@ static void list_tick(struct rl_task *task)
         list->begun = true;
         list->to_scan = client->nodes.view.open;
         scan_next_node(list);
-    } else if (list->batch) {
-        if (list->batch->again > 0 && !inspect(list, list->batch, list->batch->again))
+    } else if (list->batch.keys > 0) {
+        if (list->batch.again > 0 && !inspect(list, list->batch.again))
             list_finish(list, REDLOCK_NO_MEMORY);
     } else if (list->is_last || !is_open(list)) {
         list->is_last = false;
@@ -503,18 +500,11 @@ static void close_list(struct rl_task *task)
     list_finish((struct list *)task, REDLOCK_CANCELLED);
 }
 
-/* The client is freed, perhaps early: then no inspection calls back either. */
-static void list_destroy(struct rl_task *task)
-{
-    free(((struct list *)task)->batch);
-    rl_task_free(task);
-}
-
 static const struct rl_task_class list_class = {
     .tick = list_tick,
     .replied = list_answer,
     .close = close_list,
-    .destroy = list_destroy,
+    .destroy = rl_task_free,
 };
 
 static redlock_code list_start(redlock_client *client, const void *prefix,

@@ -421,14 +421,13 @@ static bool read_value(const struct rl_kind *kind, enum rl_command command,
     return true;
 }
 
-/* A number, and the space behind it. */
+/* A number, or if it is larger INT64_MAX / 100, and the space behind it. */
 static bool take_number(struct rl_word *text, int64_t *ret_number)
 {
     size_t first = text->len > 0 && text->text[0] == '-', at = first;
     int64_t number = 0;
-    for (; at < text->len && text->text[at] >= '0' && text->text[at] <= '9' && at < 18;
-         at++)
-        number = 10 * number + (text->text[at] - '0');
+    for (; at < text->len && text->text[at] >= '0' && text->text[at] <= '9'; at++)
+        number = rl_min(10 * number + (text->text[at] - '0'), INT64_MAX / 100);
     if (at == first || at == text->len || text->text[at] != ' ')
         return false;
     *text = (struct rl_word){text->text + at + 1, text->len - at - 1};

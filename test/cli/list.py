@@ -99,11 +99,13 @@ def _(quorum):
     quorum[4].call("SET", "orphan", TOKEN, "PX", 600000)
     for index in range(4):
         quorum[index].call("SET", "held", TOKEN, "PX", 600000)
+        quorum[index].call("SET", "beside", TOKEN if index else "someone's", "PX", 600000)
     quorum[0].call("SET", "foreign", "someone's", "PX", 600000)
     quorum[0].call("RPUSH", "list", "1")
     rows = listed(quorum)
     equal({key: (row["state"], row["agreeing"]) for key, row in rows.items()},
-          {"split": ("split", 2), "orphan": ("orphaned", 2), "held": ("held", 4)}, "rows")
+          {"split": ("split", 2), "orphan": ("orphaned", 2), "held": ("held", 4),
+           "beside": ("held", 3)}, "rows")
     equal({key for key, row in listed(quorum, "--foreign").items() if row["state"] == "foreign"},
           {"foreign", "list"}, "foreign keys")
     equal(set(listed(quorum, "l")), {"list"}, "with a prefix")
@@ -132,6 +134,17 @@ def _(quorum):
     for server in quorum.servers:
         server.call("SET", "job:" + "z" * 5000, "large")
     equal(set(listed(quorum, "--foreign")), set(names), "keys")
+
+
+@case("keys that the first node lacks, of which the names of a page just have room or not")
+def _(quorum):
+    nodes = ",".join(server.uri for server in quorum.servers[:2])
+    for least in (12, 58, 60, 62, 64):
+        names = [f"job:{i}:" + "x" * (least + i * 37 % 40) for i in range(1000)]
+        quorum[1].call("FLUSHALL")
+        quorum[1].call("EVAL", "for i, key in ipairs(KEYS) do redis.call('SET', key, ARGV[1] .. i, "
+                       "'PX', '600000') end", len(names), *names, TOKEN)
+        equal(set(listed(quorum, "--nodes", nodes)), set(names), "keys")
 
 
 @case("long keys are there once while the nodes rehash")

@@ -150,6 +150,32 @@ Test(inspection, foreign_values)
     quorum_close(&s);
 }
 
+/* Numbers that are none, or larger than any of ours. */
+Test(inspection, foreign_numbers)
+{
+    static const char *const make[] = {
+        "HSET job owner nan",         "HSET job owner -inf",
+        "HSET job owner 1e99",        "SET job value PX 9000000000000000000",
+        "ZADD job!queue -inf waiter", "ZADD job!queue -1e300 waiter",
+    };
+    struct quorum s;
+    quorum_open(&s, 3);
+    for (size_t i = 0; i < sizeof(make) / sizeof(make[0]); i++) {
+        for (unsigned node = 0; node < 3; node++) {
+            servers_do(&s.servers, node, "FLUSHALL");
+            servers_do(&s.servers, node, "SET job value");
+            if (i < 3)
+                servers_do(&s.servers, node, "DEL job");
+            servers_do(&s.servers, node, make[i]);
+        }
+        struct seen seen = look(&s, "job");
+        cr_assert_eq(seen.inspection.code, REDLOCK_OK, "%s", make[i]);
+        cr_assert_eq(seen.inspection.agreeing, 3, "%s", make[i]);
+        cr_assert_eq(seen.inspection.depth, 0, "%s", make[i]);
+    }
+    quorum_close(&s);
+}
+
 Test(inspection, minority_is_no_quorum)
 {
     struct quorum s;

@@ -11,7 +11,7 @@ struct seen {
     unsigned keys, ends;
     redlock_code code;
     bool found[LOCKS];
-    bool frees;             /* the client, at the first key */
+    unsigned frees_at;      /* the client, at which key; 0: at none */
     struct servers *pauses; /* NULL, or all of them, at the first key */
     unsigned unknown;
 };
@@ -42,7 +42,7 @@ static void note(redlock_client *client, const redlock_listed *listed, void *arg
     for (unsigned i = 0; seen->pauses && i < 3; i++)
         servers_do(seen->pauses, i, "CLIENT PAUSE %d ALL", PAUSE_MS);
     seen->pauses = NULL;
-    if (seen->frees)
+    if (seen->keys == seen->frees_at)
         redlock_client_free(client);
 }
 
@@ -150,7 +150,7 @@ static void list_beside(const char *page)
 
 Test(list, a_scan_that_never_ends)
 {
-    list_beside("*3\r\n$1\r\n7\r\n:0\r\n$0\r\n\r\n");
+    list_beside("*4\r\n$1\r\n7\r\n:0\r\n$0\r\n\r\n:0\r\n");
 }
 
 Test(list, the_client_is_freed)
@@ -167,17 +167,36 @@ Test(list, the_client_is_freed)
     quorum_close(&s);
 }
 
+/* Some locks have so many readers that a reply has room for one of them. */
+static void fill_readers(struct quorum *s)
+{
+    static const char script[] =
+        "for i = 1, 64 do for reader = 10, 39 do redis.call('ZADD', 'job:' .. 3 * i, 9e15, "
+        "'s' .. string.rep('a', 30) .. string.gsub(reader, '[0189]', 'b') .. '@' .. "
+        "string.rep(reader, 32)) end end";
+    for (unsigned node = 0; node < 3; node++) {
+        for (unsigned i = 3; i <= 192; i += 3)
+            servers_do(&s->servers, node, "DEL job:%u", i);
+        servers_do(&s->servers, node, "EVAL %s 0", script);
+    }
+}
+
+/* At each key of the first pages: it may be the last one of a command, or of a reply. */
 Test(list, the_client_is_freed_in_a_callback)
 {
     struct quorum s;
-    struct seen seen = {.frees = true};
+    redlock_options options = quorum_options();
     quorum_open(&s, 3);
     fill(&s);
-    cr_assert_eq(redlock_list(s.client, "", 0, 0, note, &seen), REDLOCK_OK);
-    s.client = NULL;
-    LOOP_UNTIL(s.base, seen.ends > 0);
-    cr_assert_eq(seen.keys, 1);
-    cr_assert_eq(seen.code, REDLOCK_CANCELLED);
+    fill_readers(&s);
+    for (unsigned at = 1; at <= 20; at++) {
+        struct seen seen = {.frees_at = at};
+        cr_assert_eq(redlock_list(s.client, "", 0, 0, note, &seen), REDLOCK_OK);
+        LOOP_UNTIL(s.base, seen.ends > 0);
+        cr_assert_eq(seen.keys, at);
+        cr_assert_eq(seen.code, REDLOCK_CANCELLED);
+        s.client = quorum_client(&s, &options);
+    }
     quorum_close(&s);
 }
 

@@ -152,6 +152,8 @@ Test(reply, what_an_inspection_finds)
     cr_assert_eq(answer.pttl, INT32_MAX);
     cr_assert_eq(answer.waited, 0);
     cr_assert_eq(answer.value.len, 0);
+    cr_assert(finds("0 0 9223372036854775807 0 0 0 0 "));
+    cr_assert_eq(answer.pttl, INT32_MAX);
 }
 
 Test(reply, a_malformed_inspection_is_rejected)
