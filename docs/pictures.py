@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the pictures of a terminal, docs/session.svg and docs/top.svg: pictures.py REDLOCK
+"""Makes docs/session.svg, the picture of a terminal: pictures.py REDLOCK
 
-session.svg: the first lines of "Sixty seconds" in README.md, typed into a shell of `redlock
-local`. top.svg: `redlock top`, while some clients have locks on five private servers.
+It shows the first lines of "Sixty seconds" in README.md, typed into a shell of `redlock local`.
 """
 import html
 import os
 import pathlib
-import re
 import sys
 import time
 
@@ -15,16 +13,13 @@ DOCS = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(DOCS.parent / "test/cli"))
 import lab  # noqa: E402
-from lab import case, on, redlock, start  # noqa: E402
+from lab import case  # noqa: E402
 from readme_lines import session_lines  # noqa: E402
 from terminal import Terminal  # noqa: E402
 
-ROWS, COLUMNS, TOP_COLUMNS, LINE, WIDTH = 14, 80, 104, 18, 8.4
+ROWS, COLUMNS, LINE, WIDTH = 14, 80, 18, 8.4
 PROMPT = "$ "
 TYPING_SECONDS = 0.3
-LOCKS = (("--fence", "orders"), ("--shared", "report"), ("--shared", "report"),
-         ("--and", "account:7", "account:3"), ("--slots", "3", "gpu"), ("--slots", "3", "gpu"),
-         ("nightly@20417",))
 
 
 def draw(lines, name):
@@ -54,25 +49,6 @@ def _(quorum):
         terminal.type("exit\n")
         terminal.end(0)
     draw("".join(shown).splitlines(), "session.svg")
-
-
-@case("top.svg")
-def _(quorum):
-    redlock("admit", "--new", "--at-once", "--max-ttl", "10m", env=on(quorum)).expect(0)
-    for index, words in enumerate(LOCKS):
-        config = lab.write(lab.temporary("config"), "")
-        redlock("acquire", "-n", "-t", f"{3 + index}m", *words,
-                env=on(quorum, REDLOCK_CONFIG=config)).expect(0)
-    waiters = [start("run", "orders", "--", "true", env=on(quorum)) for _ in range(3)]
-    with Terminal([lab.program, "top"], on(quorum)) as terminal:
-        terminal.resize(ROWS, TOP_COLUMNS)
-        screen = terminal.expect(r"(?s)\x1b\[H(redlock top: 6 locks, 1 of them(?:(?!\x1b\[H).)*)\x1b\[J")[1]
-        terminal.type("\x03")
-        terminal.end(130)
-    for waiter in waiters:
-        waiter.terminate()
-        waiter.communicate()
-    draw(re.split(r"\x1b\[K\n?", screen)[:-1], "top.svg")
 
 
 lab.main()

@@ -130,6 +130,7 @@ VERBS = {
     "package": [Row("package", figure=r"^(nothing is left after the purge)$")],
     "wheel": [Row("wheel", figure=r"^(\d+\s.*\.whl)$")],
     "check wheel [RELEASE...]": [Row("check wheel", figure=r"^(\d+ releases: .*)$")],
+    "check size": [Row("check size", figure=r"^(code lines: .*)$")],
     "check install-test": [Row("on trixie check install-test")],
     "all [ROW...]": [Row("all", never="it prints this table")],
     "clean": [Row("clean", in_copy=True, figure=r"^(build/ is gone)$",

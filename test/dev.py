@@ -12,6 +12,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE))
+import size  # noqa: E402
 import all as everything  # noqa: E402
 
 # Programs that end in each way that meson knows; `watched` passes its cases and fails.
@@ -88,6 +89,21 @@ class Count(unittest.TestCase):
         self.run_tests("good")
         next(self.logs.glob("testlog*.json")).unlink()
         self.assertNotEqual(self.count().returncode, 0)
+
+
+class Size(unittest.TestCase):
+    def count(self, suffix, text):
+        with tempfile.NamedTemporaryFile("w", suffix=suffix) as file:
+            file.write(text)
+            file.flush()
+            return size.code_lines(pathlib.Path(file.name))
+
+    def test_neither_blank_nor_comment(self):
+        self.assertEqual(self.count(".c", '/* a\n   b */\nint c; // d\n\nchar *e = "/*";\nf();\n'), 3)
+        self.assertEqual(self.count(".js", "const a = `//\nb`; /* c */\n// d\n"), 2)
+        self.assertEqual(self.count(".lua", "-- a\nlocal b = '--'\n\nreturn b -- c\n"), 2)
+        self.assertEqual(self.count(".py", '#!a\n"""b\nc"""\nd = f(  # e\n    "g")\n\ndef h():\n'
+                                           '    """i"""\n    return """j\nk"""\n'), 5)
 
 
 # A ./dev whose verbs do what the rows below expect.

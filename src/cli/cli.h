@@ -480,7 +480,6 @@ int cli_release(struct cli *cli, int argc, char **argv);
 int cli_break(struct cli *cli, int argc, char **argv);
 int cli_status(struct cli *cli, int argc, char **argv);
 int cli_list(struct cli *cli, int argc, char **argv);
-int cli_top(struct cli *cli, int argc, char **argv);
 int cli_monitor(struct cli *cli, int argc, char **argv);
 int cli_wait_free(struct cli *cli, int argc, char **argv);
 int cli_check(struct cli *cli, int argc, char **argv);
@@ -492,6 +491,6 @@ int cli_local(struct cli *cli, int argc, char **argv);
 extern const struct cli_help cli_elect_help, cli_run_help, cli_acquire_help,
     cli_extend_help, cli_release_help, cli_break_help, cli_status_help, cli_check_help,
     cli_admit_help, cli_bench_help, cli_local_help, cli_list_help, cli_wait_help,
-    cli_top_help, cli_monitor_help;
+    cli_monitor_help;
 
 #endif

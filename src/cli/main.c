@@ -18,7 +18,6 @@ static const struct cli_command commands[] = {
     {"release", cli_release, &cli_release_help, "release a lock, by its token", 1, 1},
     {"break", cli_break, &cli_break_help, "remove a lock, even if a client holds it", 1, 1},
     {"status", cli_status, &cli_status_help, "show who holds a lock, for each node", 1, 1},
-    {"top", cli_top, &cli_top_help, "show all locks, again and again", 0, 1},
     {"wait", cli_wait_free, &cli_wait_help, "wait until a lock is free, and take nothing",
      1, 1},
     {"list", cli_list, &cli_list_help, "show all locks", 0, 1},

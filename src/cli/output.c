@@ -131,9 +131,12 @@ const char *cli_span(char buffer[CLI_SPAN], int64_t ms)
         snprintf(buffer, CLI_SPAN, "%d.%d s", (int)(ms / 1000), (int)(ms % 1000 / 100));
     else if (ms < 3600000)
         snprintf(buffer, CLI_SPAN, "%d min %d s", (int)(ms / 60000), (int)(ms / 1000 % 60));
-    else
-        snprintf(buffer, CLI_SPAN, "%lld h %d min", (long long)(ms / 3600000),
+    else if (ms < 360000000)
+        snprintf(buffer, CLI_SPAN, "%d h %d min", (int)(ms / 3600000),
                  (int)(ms / 60000 % 60));
+    else
+        snprintf(buffer, CLI_SPAN, "%lld d %d h", (long long)(ms / 86400000),
+                 (int)(ms / 3600000 % 24));
     return buffer;
 }
 

@@ -106,11 +106,11 @@ def _(quorum):
         words = ["x" * 600 if word == "k" else word for word in rest]
         refused(64, "key has 600 bytes, and must have at most 510", command, "--prefix",
                 "p:", *words, env=on(quorum, REDLOCK_TOKEN="pfoo@me"))
-    refused(64, "--max-hold is 9600 h 0 min, and must be at most 8784 h 0 min", "run", "--max-hold",
+    refused(64, "--max-hold is 400 d 0 h, and must be at most 366 d 0 h", "run", "--max-hold",
             "400d", "k", "true", env=on(quorum))
     refused(64, "--at-least must be shorter than --max-hold", "run", "--max-hold", "5s",
             "--at-least", "5s", "k", "true", env=on(quorum))
-    refused(78, "--timeout is 20000 h 0 min, and must be at most 8784 h 0 min", "status", "--timeout",
+    refused(78, "--timeout is 833 d 8 h, and must be at most 366 d 0 h", "status", "--timeout",
             "20000h", "k", env=on(quorum))
     refused(78, "config:1: drift-ppm: \"1000000\" must be from 0 to 500000", "acquire", "--config",
             lab.write(lab.temporary("config"), "drift-ppm = 1000000\n"), "k", env=on(quorum))

@@ -72,8 +72,8 @@ def _(quorum):
     status = json.loads(redlock("status", *PATIENT, "--json", "held", env=on(quorum)).expect(0).out)
     equal(status["since_ms"], rows["held"]["since_ms"], "status")
     shown = redlock("list", *PATIENT, env=on(quorum)).expect(0).out
-    lab.matches(shown, r"(?m)^held +\S+ +\d\S* m?s +0 +9 min ", "its age")
-    lab.matches(shown, r"(?m)^old +\S+ +unknown +0 +9 min ", "an unknown age")
+    lab.matches(shown, r"(?m)^held +\S+ +\d\S*s +0 +9m\d+s ", "its age")
+    lab.matches(shown, r"(?m)^old +\S+ +\? +0 +9m\d+s ", "an unknown age")
 
 
 @case("an election and a record have kinds of their own")
@@ -89,6 +89,20 @@ def _(quorum):
           "kinds")
     leader.terminate()
     lab.finish(leader)
+
+
+@case("a row has 80 columns, unless the key and its holder are too long for that")
+def _(quorum):
+    for key, value, hours in (("backup", TOKEN, 1), ("nightly-reports@20417", TOKEN, 1488),
+                              ("deploy", TOKEN + "234:4711", 23), ("x" * 70, TOKEN, 99),
+                              ("other", "value", 8000)):
+        for server in quorum.servers:
+            server.call("SET", key, value, "PX", hours * 3600000)
+    head, *rows = redlock("list", *PATIENT, "--foreign", env=on(quorum)).expect(0).out.splitlines()
+    columns = {row.split()[0]: len(row) for row in rows}
+    equal(columns, {"backup": 80, "nightly-reports@20417": 80, "deploy": 80, "x" * 70: 122,
+                    "other": 78}, "columns")
+    equal(len(head), 75, head)
 
 
 @case("what is split, orphaned or foreign is marked; a key on any node is found")
@@ -223,7 +237,7 @@ def _(quorum):
           f"{first} {begun}")
     lab.wait_for(lambda: listed(quorum)["k"]["waited_ms"] > first + 500, "more time")
     lab.matches(redlock("list", *PATIENT, env=on(quorum)).expect(0).out,
-                r"(?m)^k +\S+ +\d\S* m?s +2 +9 min .* \d\S* m?s  exclusive$", "the table")
+                r"(?m)^k +\S+ +\d\S*s +2 +9m\d+s .* \d\S*s exclusive$", "the table")
     for waiter in waiters:
         waiter.terminate()
         lab.finish(waiter).expect(143)

@@ -27,8 +27,7 @@ INSTEAD = {
     "redlock admit --new": None,  # these nodes are admitted
     "redlock elect --observe": "timeout 2 redlock elect --observe",
 }
-REFERS = {"redlock-break": "redlock-status", "redlock-extend": "redlock-acquire",
-          "redlock-top": "redlock-list"}
+REFERS = {"redlock-break": "redlock-status", "redlock-extend": "redlock-acquire"}
 # Each command with --json, whatever it ends with.
 JSON = {
     "redlock-run": ("redlock run --json a true 2>&1", "redlock run --json --fence a true 2>&1",
@@ -42,7 +41,6 @@ JSON = {
     "redlock-status": ("redlock status --json a", "redlock status --json --slots 2 s",
                        "redlock status --json --and c d"),
     "redlock-list": ("redlock list --json",),
-    "redlock-top": ("timeout 1 redlock top --json",),
     "redlock-break": ("redlock break --json --yes a",),
     "redlock-check": ("redlock check --json", "redlock check --acl --json"),
     "redlock-admit": ("redlock admit --wait --json",),
@@ -106,8 +104,7 @@ def fields(value):
 
 
 def run_json(name, folder):
-    is_listing = name in ("redlock-list", "redlock-top")
-    before = ["redlock acquire -t 1m a >/dev/null"] if is_listing else []
+    before = ["redlock acquire -t 1m a >/dev/null"] if name == "redlock-list" else []
     done = sh("\n".join([*before, *JSON[name], "true"]), folder)
     objects = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     objects = [part for part in objects if part["schema"] == f"{name.replace('-', '.')}/1"]

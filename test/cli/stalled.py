@@ -258,7 +258,7 @@ def ends_by_term(quorum, words, code, until=None):
 def _(quorum):
     admit(quorum)
     occupy(quorum)
-    for words in (["status", "--watch", "k"], ["list"], ["list", "--json"], ["top"],
+    for words in (["status", "--watch", "k"], ["list"], ["list", "--json"],
                   ["elect", "--observe", "job"], ["-v", "acquire", "k"], ["local"]):
         ends_by_term(quorum, words, (143, 0) if words == ["local"] else 143)
     for words in (["-v", "status", "k"], ["check"], ["--help"], ["list", "--help"]):

@@ -36,7 +36,7 @@ const struct cli_help cli_elect_help = {
 /* A campaign may end otherwise if it is tried again. */
 static bool goes_on(const struct run *run)
 {
-    return run->stopped || run->cause == BY_NO_QUORUM;
+    return run->ending.stopped || run->ending.cause == BY_NO_QUORUM;
 }
 
 /* One term after the other, each by a keeper and connections of its own. */
@@ -44,13 +44,12 @@ static int lead(const struct run *first, int64_t kill_after_ms)
 {
     for (;;) {
         struct run run = *first;
-        run_set_limits(&run, kill_after_ms);
-        run_play(&run);
-        if (run.signal != 0 || !goes_on(&run))
-            return run.exit;
-        if (run.told_to_end != 0)
-            return CLI_SIGNALLED + run.told_to_end;
-        if (!run.held)
+        run_play(&run, kill_after_ms);
+        if (!goes_on(&run))
+            return run.ending.exit;
+        if (run.ending.signal != 0)
+            return CLI_SIGNALLED + run.ending.signal;
+        if (run.lock.state == LOCK_NOT_HELD)
             cli_sleep(PAUSE_MS);
     }
 }
@@ -134,7 +133,7 @@ static void check_id(const char *id)
 
 int cli_elect(struct cli *cli, int argc, char **argv)
 {
-    struct run run = {.cli = cli};
+    struct run run = {.lock.cli = cli};
     int64_t kill_after_ms = KILL_AFTER_MS;
     bool observes = false;
     const struct cli_option own[] = {
@@ -142,7 +141,7 @@ int cli_elect(struct cli *cli, int argc, char **argv)
         {"id", 0, CLI_TEXT, &cli->options.label},
         {"kill-after", 0, CLI_DURATION, &kill_after_ms},
         {MAX_HOLD_OPTION(cli)},
-        {"spare-daemons", 0, CLI_FLAG, &run.spare_daemons},
+        {"spare-daemons", 0, CLI_FLAG, &run.cmd.plan.spare_daemons},
         {STATS_FILE_OPTION(&run.stats_file)},
         {"observe", 0, CLI_FLAG, &observes},
         {NULL, 0, CLI_FLAG, NULL},

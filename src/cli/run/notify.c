@@ -1,5 +1,5 @@
 /* redlock run under systemd: says that its unit is ready, as sd_notify(3) does. */
-#include "run.h"
+#include "cmd.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -33,10 +33,10 @@ static bool send_ready(const char *name)
     return sent;
 }
 
-void run_notify_ready(const struct run *run)
+void cmd_notify_ready(const char *key)
 {
     const char *name = getenv("NOTIFY_SOCKET");
     if (name && name[0] != '\0' && !send_ready(name))
-        cli_complain("%s: systemd could not be notified by %s: %s", run->key, name,
+        cli_complain("%s: systemd could not be notified by %s: %s", key, name,
                      strerror(errno));
 }

@@ -6,7 +6,7 @@
 #ifndef CLI_ONCE_H
 #define CLI_ONCE_H
 
-#include "inspection.h"
+#include "lock.h"
 
 struct once {
     int64_t period_ms; /* not above 0: the run is not of this kind */
@@ -14,12 +14,13 @@ struct once {
     bool retry;        /* the record is stored after a success, and not before CMD starts */
 
     int64_t begun_ms; /* when the period began, or CMD was asked for by an id; unix time */
-    const struct cli *cli;
-    redlock_lease *const *lease; /* that waits */
-    struct cli_timer timer;      /* it waits */
+    struct lock *lock;
+    struct cli_timer timer; /* the lock waits */
     struct inspection inspection;
-    bool taken;     /* a record of the period is there */
-    int64_t off_ms; /* by how much this host's clock is ahead of the nodes' */
+    bool taken;                 /* a record of the period is there */
+    int64_t off_ms;             /* by how much this host's clock is ahead of the nodes' */
+    void (*proceed)(void *arg); /* of once_record() */
+    void *arg;
 };
 
 /* --once-per, --once-id and --retry. (clang-format takes the last braces for a block.) */
@@ -31,28 +32,29 @@ struct once {
 /* clang-format on */
 
 /*
- * After the options: ends the process if they do not go together. Returns the key of this
- * period, allocated, and sets the options of the lease.
+ * After the options: ends the process if they do not go together. Sets the key of this
+ * period, and the options of the lease.
  */
-char *once_begin(struct once *once, struct cli *cli, const char *key);
+void once_begin(struct once *once, struct lock *lock);
 
-/*
- * By how much this host's clock is ahead of the nodes', or was when it chose the period if
- * that is more, in ms; 0 if it agrees with them, or too few of them have told the time.
- */
-int64_t once_clock_error(struct once *once);
-
-/* Asks the nodes, runs the loop until they have replied, and sets `taken`. */
+/* Before the lock is acquired: asks the nodes, runs the loop until they have replied, and
+   judges. */
 void once_ask(struct once *once);
 
-/* While `lease` waits: cancels it as soon as a record is there. */
-void once_wait(struct once *once, redlock_lease *const *lease);
+/* Concludes if the clock of this host is wrong, or another host has the period. */
+void once_judge(struct once *once);
+
+/* While the lock waits: cancels it as soon as a record is there. */
+void once_wait(struct once *once);
 void once_wait_ends(struct once *once);
 
-/* Who has the record, if it is taken. */
-const char *once_holder(const struct once *once);
+/* The lock is held: calls `proceed` when the record is stored, if that comes before CMD. */
+void once_record(struct once *once, void (*proceed)(void *arg), void *arg);
 
-/* The TTL of the record, to the end of the next period; 0: that has passed. ms */
-int64_t once_left_ms(const struct once *once);
+/* CMD has ended: whether the lock stays as a record; then once_keep() ends the run. */
+bool once_keeps(const struct once *once);
+void once_keep(struct once *once);
+
+json_t *once_json(const struct once *once);
 
 #endif

@@ -13,8 +13,7 @@
 /* If too few nodes confirm the release, the lock ends with its TTL. */
 void run_release_orphan(void *arg, const struct keeper_lock *lock)
 {
-    const struct run *run = arg;
-    struct cli *cli = run->cli;
+    struct cli *cli = arg;
     struct cli_outcome outcome = {.done = false};
     redlock_lease_options options;
     redlock_lease *lease;

@@ -39,7 +39,7 @@ static void print(struct list *list, const struct row *row)
     if (list->cli->json)
         printed = cli_write_json(list->cli, row_json(row), cli_stdout());
     else
-        row_print(row, SIZE_MAX, list->cli->color, cli_stdout());
+        row_print(row, list->cli->color);
     list->failed = cli_exit_streamed(printed && cli_hand_on());
     list->done |= list->failed != 0;
 }
@@ -74,7 +74,11 @@ static int list_exit_of(struct list *list, int signal)
         return CLI_SIGNALLED + signal;
     if (list->code == REDLOCK_OK && list->unknown == 0)
         return CLI_OK;
-    return row_complain(list->cli, list->code, list->unknown);
+    char *why = row_why_not_all(list->cli, list->code, list->unknown);
+    cli_complain("list: %s", why);
+    free(why);
+    return list->code == REDLOCK_OK ? CLI_NO_QUORUM
+                                    : cli_acquire_exit(list->code, CLI_FAILED);
 }
 
 int cli_list(struct cli *cli, int argc, char **argv)
@@ -95,7 +99,7 @@ int cli_list(struct cli *cli, int argc, char **argv)
                      foreign || *prefix ? REDLOCK_LIST_FOREIGN : 0, found, &list);
     cli_need_start(code, prefix);
     if (!cli->json)
-        row_print_head(cli_stdout(), SIZE_MAX);
+        row_print_head();
     cli_signals_begin(&signals, cli->base, cli_set, &list.done);
     cli_wait(cli->base, &list.done);
     table_join(&list.sets);

@@ -4,7 +4,8 @@
 
 #include "inspection.h"
 
-#define KEY_WIDTH 24
+#define KEY_WIDTH    18
+#define HOLDER_WIDTH 19
 
 /* "KEY!3" is the third slot of KEY. */
 static unsigned short cut_slot(char *key)
@@ -183,19 +184,14 @@ int row_compare(const void *row, const void *other)
     return order != 0 ? order : (int)a->slot - (int)b->slot;
 }
 
-static int key_width(size_t key_most)
+void row_print_head(void)
 {
-    return (int)(key_most < KEY_WIDTH ? key_most : KEY_WIDTH);
+    cli_print("%-*s %-*s %6s %4s %6s %5s %6s %s\n", KEY_WIDTH, "KEY", HOLDER_WIDTH,
+              "HOLDER", "AGE", "WAIT", "FOR", "NODES", "WAITED", "KIND");
 }
 
-void row_print_head(FILE *to, size_t key_most)
-{
-    fprintf(to, "%-*s  %-24s  %11s  %4s  %11s  %5s  %11s  %s\n", key_width(key_most), "KEY",
-            "HOLDER", "AGE", "WAIT", "FOR", "NODES", "WAITED", "KIND");
-}
-
-/* "KEY", "KEY, KEY2". Cuts no character of UTF-8 in two. */
-static char *keys_of(const struct row *row, size_t most)
+/* "KEY", "KEY, KEY2" */
+static char *keys_of(const struct row *row)
 {
     struct cli_text printed;
     FILE *to = cli_text_begin(&printed);
@@ -205,12 +201,7 @@ static char *keys_of(const struct row *row, size_t most)
         fprintf(to, "%s%s", i == 0 ? "" : ", ", shown);
         free(shown);
     }
-    char *text = cli_text_end(&printed);
-    while (most > 0 && most < printed.size && ((unsigned char)text[most] & 0xc0) == 0x80)
-        most--;
-    if (most < printed.size)
-        text[most] = '\0';
-    return text;
+    return cli_text_end(&printed);
 }
 
 /* "host:4711", "3 readers", "slot 2: host:4711", "split: host:4711, fence 17" */
@@ -233,18 +224,34 @@ static char *holder_of(const struct row *row)
     return cli_text_end(&text);
 }
 
-void row_print(const struct row *row, size_t key_most, bool color, FILE *to)
+/* As cli_span(), in at most 6 columns: "9m59s". */
+static const char *narrow(char span[CLI_SPAN], int64_t ms)
 {
-    char *keys = keys_of(row, key_most), *holder = holder_of(row);
+    char *to = span;
+    if (ms < 0)
+        return "?";
+    for (const char *from = cli_span(span, ms); *from; from++)
+        if (!strchr(" in", *from))
+            *to++ = *from;
+    *to = '\0';
+    return span;
+}
+
+/* Long keys take room of the holder, so that the other columns stay where they are. */
+void row_print(const struct row *row, bool color)
+{
+    char *keys = keys_of(row), *holder = holder_of(row);
     char age[CLI_SPAN], waited[CLI_SPAN], span[CLI_SPAN];
     const char *begin = !color ? "" : row->state == ROW_HELD ? CLI_GREEN : CLI_YELLOW;
     int64_t age_us = cli_clock_us(CLOCK_BOOTTIME) - row->since_us;
-    fprintf(to, "%-*s  %s%-24s%s  %11s  %4u  %11s  %2u/%-2u  %11s  %s\n",
-            key_width(key_most), keys, begin, holder, color ? CLI_PLAIN : "",
-            cli_span(age, row->since_ms < 0 ? row->since_ms : age_us / 1000), row->waiting,
-            cli_span(span, row->remaining_ms), row->nodes, row->count,
-            row->waiting > 0 ? cli_span(waited, row->waited_ms) : "",
-            *row_token(row) ? redlock_kind_name(row->kind) : "unknown");
+    int rest = KEY_WIDTH + HOLDER_WIDTH - (int)strlen(keys);
+    int width = rest < 0 ? 0 : rest < HOLDER_WIDTH ? rest : HOLDER_WIDTH;
+    cli_print("%-*s %s%-*s%s %6s %4u %6s %2u/%-2u %6s %s\n", KEY_WIDTH, keys, begin, width,
+              holder, color ? CLI_PLAIN : "",
+              narrow(age, row->since_ms < 0 ? row->since_ms : age_us / 1000), row->waiting,
+              narrow(span, row->remaining_ms), row->nodes, row->count,
+              row->waiting > 0 ? narrow(waited, row->waited_ms) : "",
+              *row_token(row) ? redlock_kind_name(row->kind) : "unknown");
     free(keys);
     free(holder);
 }
@@ -290,12 +297,4 @@ char *row_why_not_all(const struct cli *cli, redlock_code code, size_t unknown)
                   failed ? faults : "");
     free(faults);
     return text;
-}
-
-int row_complain(const struct cli *cli, redlock_code code, size_t unknown)
-{
-    char *why = row_why_not_all(cli, code, unknown);
-    cli_complain("%s: %s", cli->command->name, why);
-    free(why);
-    return code == REDLOCK_OK ? CLI_NO_QUORUM : cli_acquire_exit(code, CLI_FAILED);
 }

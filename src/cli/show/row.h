@@ -1,4 +1,4 @@
-/* One lock, as redlock list, top and monitor show it. */
+/* One lock, as redlock list and monitor show it. */
 #ifndef CLI_ROW_H
 #define CLI_ROW_H
 
@@ -68,11 +68,11 @@ void row_join(struct row *row, struct row *other);
 int row_compare(const void *row, const void *other);
 
 /*
- * One line. row_print_head() prints the names of the columns. `key_most` is the most bytes
- * that are printed of the keys.
+ * One line, of 80 columns unless the keys and the holder are long. row_print_head() prints
+ * the names of the columns.
  */
-void row_print_head(FILE *to, size_t key_most);
-void row_print(const struct row *row, size_t key_most, bool color, FILE *to);
+void row_print_head(void);
+void row_print(const struct row *row, bool color);
 json_t *row_json(const struct row *row);
 
 const char *row_state_name(enum row_state state);
@@ -80,8 +80,5 @@ const char *row_state_name(enum row_state state);
 /* Why not all locks were found, or if `code` is OK, why `unknown` rows are of unknown
    state. The caller frees it. */
 char *row_why_not_all(const struct cli *cli, redlock_code code, size_t unknown);
-
-/* Prints it; returns the exit code. */
-int row_complain(const struct cli *cli, redlock_code code, size_t unknown);
 
 #endif
