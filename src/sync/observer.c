@@ -10,13 +10,18 @@ struct news {
     char id[REDLOCK_TOKEN_MAX + 1], token[REDLOCK_TOKEN_MAX + 1];
 };
 
+/* The caller's: the observer may end in its callback before the caller has woken up. */
+struct observing {
+    struct rl_call call;
+    redlock_sync_observer *observer;
+    const void *key;
+    size_t key_len;
+};
+
 struct redlock_sync_observer {
-    struct rl_call start;
     struct rl_job stop, report;
     LIST_ENTRY(redlock_sync_observer) link; /* while there is a handle */
     redlock_sync *sync;
-    const void *key; /* until it has started */
-    size_t key_len;
     redlock_observer *handle; /* only the loop owner uses it */
     redlock_sync_leader_fn *callback;
     void *arg;
@@ -78,15 +83,16 @@ static void on_changed(redlock_observer *handle, const redlock_leader *leader, v
 
 static void observer_start(struct rl_loop_owner *loop, struct rl_job *job)
 {
-    redlock_sync_observer *observer = (redlock_sync_observer *)job;
+    struct observing *start = (struct observing *)job;
+    redlock_sync_observer *observer = start->observer;
     redlock_code code =
-        redlock_observe(observer->sync->leases.client, observer->key, observer->key_len,
+        redlock_observe(observer->sync->leases.client, start->key, start->key_len,
                         on_changed, observer, &observer->handle);
     if (code == REDLOCK_OK)
         LIST_INSERT_HEAD(&observer->sync->observers, observer, link);
     else
-        observer->start.wait.error = *redlock_last_error();
-    rl_loop_owner_finish_wait(loop, &observer->start.wait, code);
+        start->call.wait.error = *redlock_last_error();
+    rl_loop_owner_finish_wait(loop, &start->call.wait, code);
 }
 
 static void observer_end(redlock_sync_observer *observer)
@@ -128,16 +134,19 @@ redlock_code redlock_sync_observe(redlock_sync *sync, const void *key, size_t ke
         code == REDLOCK_OK ? calloc(1, sizeof(*observer)) : NULL;
     if (!observer)
         return code == REDLOCK_OK ? rl_fail_by_code(REDLOCK_NO_MEMORY) : code;
-    observer->start.job.run = observer_start;
     observer->stop.run = stop;
     observer->report.run = observer_report;
     observer->sync = sync;
-    observer->key = key;
-    observer->key_len = key_len;
     observer->callback = callback;
     observer->arg = arg;
     rl_loop_owner_ref(&sync->loop);
-    code = rl_loop_owner_request(&sync->loop, &observer->start);
+    struct observing start = {
+        .call.job.run = observer_start,
+        .observer = observer,
+        .key = key,
+        .key_len = key_len,
+    };
+    code = rl_loop_owner_request(&sync->loop, &start.call);
     if (code == REDLOCK_OK)
         *ret_observer = observer;
     else

@@ -182,6 +182,19 @@ Test(sync_observe, it_ends_in_its_callback)
     sync_quorum_close(&c);
 }
 
+/* In another thread than the caller's, which may wake up after that. */
+Test(sync_observe, it_ends_before_the_call_returns)
+{
+    struct sync_quorum c;
+    struct seen seen = {.frees = true};
+    sync_quorum_open_fenced(&c, 3);
+    for (unsigned i = 1; i <= 300; i++) {
+        observe(c.sync, &seen);
+        SYNC_QUORUM_UNTIL(seen.times == i);
+    }
+    sync_quorum_close(&c);
+}
+
 Test(sync_observe, the_client_ends_first)
 {
     struct sync_quorum c;
