@@ -53,8 +53,9 @@ def request(method="GET", path="/metrics", host="localhost", more=""):
 
 @contextlib.contextmanager
 def attacked(quorum, more_kb=MORE_KB):
-    """A monitor whose canary goes on meanwhile, and that uses little more afterwards."""
-    with Monitor(quorum, "--every", "100ms") as monitor:
+    """A monitor whose canary goes on meanwhile, and that uses little more afterwards. What it
+    allocates counts, also what it does not write."""
+    with Monitor(quorum, "--every", "100ms", MALLOC_PERTURB_="165") as monitor:
         lab.wait_for(lambda: monitor.metrics("redlock_acquires_total")['result="ok"'], "a canary")
         for path in "/metrics", "/api/locks", "/api/nodes", "/":
             monitor.get(path)
@@ -262,9 +263,19 @@ def _(quorum):
                     1, "job:" + "x" * 400, "p" + "a" * 32 + "@host:" + "y" * 50)
     with attacked(quorum, ANSWERS_KB) as monitor, contextlib.ExitStack() as stack:
         lab.wait_for(lambda: monitor.json("locks")["total"] >= 2000, "a scan")
-        for _ in range(200):
+        def asked():
+            """A connection with an answer, of which it reads nothing; None: it was refused."""
             one = stack.enter_context(monitor.connect())
             one.sendall(request(path="/api/locks?limit=800"))
+            if status(one.recv(64, socket.MSG_PEEK)) == 200:
+                return one
+            one.close()
+            return None
+        memory_kb = monitor.memory_kb()
+        for _ in range(2 * CONNECTIONS_MAX):
+            lab.wait_for(asked, "an answer")
+        check(monitor.memory_kb() <= memory_kb + ANSWERS_KB,
+              f"{memory_kb} kB, then {monitor.memory_kb()} kB beside clients that do not read")
         equal(monitor.get("/metrics")[0], 200, "another")
 
 
