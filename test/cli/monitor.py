@@ -206,7 +206,8 @@ def _(_):
         lab.wait_for(tries_again, "four more tries to connect")
         until_nodes(monitor, lambda found: "unreachable" in json.dumps(found["nodes"]), "a check")
         equal(seen, {("down", down["nodes"][1]["since_ms"], False)}, "states")
-        check(down["nodes"][1]["since_ms"] > found["nodes"][1]["since_ms"], "since when")
+        check(down["nodes"][1]["since_ms"] > found["nodes"][1]["since_ms"],
+              f"since when: {found['at_ms']}, {found['nodes']}, then {down['at_ms']}, {down['nodes']}")
         quorum.start()
         found = until_nodes(monitor, lambda found: found["nodes"][1]["state"] == "quarantined" and any(
             one["code"] == "restarted" for one in found["nodes"][1]["findings"]), "a node that is back")

@@ -77,7 +77,7 @@ Test(sync_loss, broken)
     break_key(&c);
     SYNC_QUORUM_UNTIL(seen[0].times > 0);
     cr_assert(seen[0].was_lost);
-    cr_assert_eq(seen[0].why, REDLOCK_GONE);
+    cr_assert_eq(seen[0].why, REDLOCK_GONE, "%s", redlock_code_name(seen[0].why));
     cr_assert_eq(seen[0].valid_ms, 0);
     cr_assert_eq(seen[0].hold, worker[0].hold);
     cr_assert_neq(seen[0].thread, worker[0].thread);
