@@ -10,11 +10,13 @@ that is still so; only a resource that compares fencing tokens (`hold.fence`) is
 holder that was paused. In asyncio use AsyncClient.
 """
 from ._admin import Finding, Inspection, NodeHealth, Report
-from ._asyncio import AsyncClient, AsyncElection, AsyncHold, AsyncLock
+from ._async_holds import AsyncElection, AsyncHold, AsyncLock
+from ._asyncio import AsyncClient
 from ._common import HoldBase, Leader, LockOptions
 from ._errors import (
-    BadInput, Busy, Cancelled, Closed, Denied, Forked, InUse, Lost, NoQuorum, NotAcquired, NotHeld,
-    RedlockError, Reply, SystemFailure, Unconfirmed, Unsupported, WaitTimeout, WouldDeadlock)
+    BadInput, Cancelled, Closed, Denied, Forked, InUse, Lost, NoQuorum, NotAcquired, NotHeld,
+    RedlockError, Reply, SystemFailure, Taken, Unconfirmed, Unsupported, WaitTimeout,
+    WouldDeadlock)
 from ._holds import Election, Hold, Lock
 from ._native import lib as _lib
 from ._native import text_of as _text_of
@@ -24,11 +26,11 @@ from ._threads import Client
 from ._values import Options
 
 __all__ = [
-    "AsyncClient", "AsyncElection", "AsyncHold", "AsyncLock", "BadInput", "Busy", "Cancelled",
+    "AsyncClient", "AsyncElection", "AsyncHold", "AsyncLock", "BadInput", "Cancelled",
     "Client", "Closed", "Denied", "Election", "Finding", "Forked", "Hold", "HoldBase", "InUse",
     "Inspection", "Leader", "Lock", "LockOptions", "Lost", "NoQuorum", "NodeHealth",
     "NotAcquired", "NotHeld", "Observer", "Options", "RedlockError", "Reply", "Report", "Span",
-    "SystemFailure", "Unconfirmed", "Unsupported", "WaitTimeout", "WouldDeadlock",
+    "SystemFailure", "Taken", "Unconfirmed", "Unsupported", "WaitTimeout", "WouldDeadlock",
     "library_version",
 ]
 

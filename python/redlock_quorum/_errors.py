@@ -79,7 +79,7 @@ class RedlockError(Exception):
 
     def __init__(self, code: str, text: str, *, reason: str = "NONE", holder: str = "",
                  remaining: float | None = None, nodes: tuple[Reply, ...] = ()) -> None:
-        super().__init__(code, text)
+        Exception.__init__(self, code, text)  # not OSError's: its errno is not a text
         self.code = code            # TAKEN, NO_QUORUM ...: REDLOCK_CODES in redlock.h
         self.text = text
         self.reason = reason        # SILENT, PASSWORD ...: REDLOCK_REASONS in reasons.h
@@ -95,11 +95,11 @@ class NotAcquired(RedlockError):
     """The lock was not acquired: too little of the TTL was left, or see the subclasses."""
 
 
-class Busy(NotAcquired):
+class Taken(NotAcquired):
     """Another owner has the lock. It is not held here."""
 
 
-class WaitTimeout(Busy):
+class WaitTimeout(Taken, TimeoutError):
     """Another owner had the lock until the wait time ended. It is not held here."""
 
 
@@ -157,7 +157,7 @@ class SystemFailure(RedlockError):
 
 
 _CLASSES: dict[str, type[RedlockError]] = {
-    "TAKEN": Busy, "TIMEOUT": WaitTimeout, "NO_QUORUM": NoQuorum, "EXPIRED": Lost,
+    "TAKEN": Taken, "TIMEOUT": WaitTimeout, "NO_QUORUM": NoQuorum, "EXPIRED": Lost,
     "CANCELLED": Cancelled, "DENIED": Denied, "GONE": Lost, "UNCONFIRMED": Unconfirmed,
     "MAX_HOLD": Lost, "BAD_NODES": BadInput, "BAD_URI": BadInput, "DUPLICATE_NODE": BadInput,
     "UNSUPPORTED": Unsupported, "BAD_KEY": BadInput, "BAD_TTL": BadInput,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 from ._common import (
     HoldBase, LockBase, LockOptions, report_unknown_exit, time_over, ttl_to_ms, unsigned)
 from ._errors import (
-    Busy, Lost, RedlockError, Reply, make_error, make_lost, of_last_call, replies_of)
+    Lost, RedlockError, Reply, Taken, make_error, make_lost, of_last_call, replies_of)
 from ._forgotten import Forgotten, warn_of_hold
 from ._later import Latch, log, log_exception_later
 from ._native import address, at_once, ffi, lib, text_of
@@ -397,7 +397,7 @@ class Lock(LockBase):
         """
         try:
             return self._acquire(to_wait_ms(blocking, timeout), Use(self))
-        except Busy:
+        except Taken:
             return None
 
     def locked(self) -> bool:

@@ -163,7 +163,7 @@ class Client(Handle):
         """The lock on this key; `ttl` in seconds. It is extended until it is released.
 
         `timeout`: `with` waits at most so long, and then raises WaitTimeout; 0: one attempt,
-        and Busy; -1: it waits without a limit.
+        and Taken; -1: it waits without a limit.
         `recursive`: its thread may lock it again; then only that thread may release it.
         `on_lost(hold, why)` is called in the client's thread if the lock is lost: it must
         return soon, and must not wait for nodes.

@@ -1,12 +1,13 @@
 """The errors of both clients: their classes, and the nodes that they name."""
 import contextlib
+import pickle
 import re
 
 import pytest
 from conftest import enter, of_both, settled
 
 import redlock_quorum as rq
-from redlock_quorum import _native, _once
+from redlock_quorum import _errors, _native, _once
 
 
 @contextlib.contextmanager
@@ -30,6 +31,18 @@ class NoTime:
 
     def __getattr__(self, name):
         return getattr(_native.lib, name)
+
+
+def test_the_class_of_a_code():
+    taken, late, busy = [_errors.make_error(code) for code in (
+        _native.lib.REDLOCK_TAKEN, _native.lib.REDLOCK_TIMEOUT, _native.lib.REDLOCK_BUSY)]
+    assert [type(each) for each in (taken, late, busy)] == [rq.Taken, rq.WaitTimeout, rq.InUse]
+    assert isinstance(late, TimeoutError) and isinstance(late, rq.Taken)
+    assert not isinstance(taken, TimeoutError) and not isinstance(busy, rq.NotAcquired)
+    assert not hasattr(rq, "Busy")  # old code that names it must fail, not catch another error
+    copied = pickle.loads(pickle.dumps(late))
+    for each in late, copied:  # an OSError would make of two arguments an errno and a text
+        assert (each.errno, each.code, str(each)) == (None, "TIMEOUT", f"TIMEOUT: {each.text}")
 
 
 async def listed(client):
@@ -68,9 +81,9 @@ async def test_each_error_names_the_nodes(client, close, quorum):
         taken = other.lock("taken", ttl=60).acquire()
         writer, kept, late = [await settled(client.lock(key, ttl=60).acquire())
                               for key in ("writer", "kept", "late")]
-        await fails(rq.Busy, "TAKEN", lambda: enter(client.lock("taken", timeout=0)))
+        await fails(rq.Taken, "TAKEN", lambda: enter(client.lock("taken", timeout=0)))
         await fails(rq.WaitTimeout, "TIMEOUT", lambda: enter(client.lock("taken", timeout=0.05)))
-        await fails(rq.Busy, "TAKEN", lambda: client.adopt("taken", kept.token))
+        await fails(rq.Taken, "TAKEN", lambda: client.adopt("taken", kept.token))
         await fails(rq.Lost, "GONE", lambda: client.adopt("nobody", taken.token))
         taken.release()
     with denying(quorum):

@@ -49,7 +49,7 @@ def logging_to(book, level=logging.INFO):
 
 def refuse(client):
     """Somebody else has the lock."""
-    with contextlib.suppress(rq.Busy):
+    with contextlib.suppress(rq.Taken):
         client.lock("k").acquire(timeout=0)
 
 
@@ -206,7 +206,7 @@ held = client.lock("k").acquire()
 child = os.fork()
 if child == 0:
     with rq.Client(sys.argv[1:], rq.Options(node_timeout=5)) as client:
-        with contextlib.suppress(rq.Busy):
+        with contextlib.suppress(rq.Taken):
             client.lock("k").acquire(timeout=0)
     sys.exit()  # what waits is written
 os.waitpid(child, 0)

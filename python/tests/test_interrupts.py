@@ -143,7 +143,7 @@ def test_a_wait(client, other, monkeypatch):
 
     def make_hold(*arguments, **more):
         if threading.get_ident() == threading.main_thread().ident:
-            raise rq.Busy("TAKEN", "another owner")
+            raise rq.Taken("TAKEN", "another owner")
         return make(*arguments, **more)
     monkeypatch.setattr(client, "_make_hold", make_hold)
     lock, places = client.lock("k", ttl=3600, timeout=60), set()

@@ -204,7 +204,7 @@ def test_async_holds_that_are_forgotten_after_errors(quorum):
                 with a_warning("a hold of b'k' was not released"):
                     lock = client.lock("k", ttl=3)
                     async with other.lock("k"):
-                        with pytest.raises(rq.Busy):
+                        with pytest.raises(rq.Taken):
                             await lock._acquire(0)
                     hold = await lock.acquire(timeout=60)
                     with stopped(client):

@@ -75,13 +75,13 @@ async def test_the_reason_is_known_before_the_loss(client, close, quorum):
         tell = hold._loss.event.set
         hold._loss.event.set = lambda: (seen.append(hold.why_lost), tell())
     else:
-        call = redlock_quorum._asyncio._call_in
+        call = redlock_quorum._async_lease.call_in
 
         def call_in(loop, function, *arguments):
             if function == hold._set_lost:
                 seen.append(hold.why_lost)
             return call(loop, function, *arguments)
-        patched.setattr("redlock_quorum._asyncio._call_in", call_in)
+        patched.setattr("redlock_quorum._async_lease.call_in", call_in)
     for server in quorum.servers:
         server.call("DEL", "k")
     with pytest.raises(redlock_quorum.Lost):

@@ -57,7 +57,7 @@ def test_another_owner(client, other):
         assert client.lock("k").acquire(blocking=False) is None
         assert client.lock("k").acquire(timeout=0) is None
         assert client.lock("k").acquire(timeout=0.05) is None
-        with pytest.raises(rq.Busy) as refused, client.lock("k", timeout=0):
+        with pytest.raises(rq.Taken) as refused, client.lock("k", timeout=0):
             pytest.fail("the body runs without the lock")
         with pytest.raises(rq.WaitTimeout) as late, client.lock("k", timeout=0.05):
             pytest.fail("the body runs without the lock")
