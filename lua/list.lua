@@ -4,7 +4,7 @@
 -- Returns {cursor, skip, keys, others}: where to go on, '0' and 0: it was the last page; each key
 -- after its length and a space; 1: other keys that hold a value were left out, else 0. A page that
 -- does not fit into a reply is made shorter: the same cursor may give other keys another time, so
--- few are skipped. A lock's own keys, and those that are longer than a lock's may be, are left out.
+-- few are skipped. Keys with a reserved end, and those that are longer than a lock's, are left out.
 local names = ARGV[4] == '2'
 local page, keys, size, rest, others = {}, {}, 0, 0, 0
 for _, count in ipairs({ARGV[5], '8', '1'}) do
@@ -17,9 +17,7 @@ for _, count in ipairs({ARGV[5], '8', '1'}) do
   end
   keys, size, rest = {}, 0, false
   for i, key in ipairs(page[2]) do
-    local own = string.match(key, '!(%a+)$')
-    if i > tonumber(ARGV[3]) and #key <= 512 and
-      not (own and string.find(' fence hold intent marker queue term watch ', ' ' .. own .. ' ', 1, true)) then
+    if i > tonumber(ARGV[3]) and #key <= 512 and not string.find(key, '![a-z]+$') then
       local wanted = names
       if not names then
         -- with look.lua

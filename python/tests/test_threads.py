@@ -325,7 +325,7 @@ def test_types(client):
      "the TTL"),
     (lambda c: c.lock("k", options=rq.LockOptions(margin=30)), "TTL_MARGIN",
      "ttl is 30 s, and must be at least 30.306 s: the margin takes all of the TTL"),
-    (lambda c: c.lock("x!fence"), "RESERVED", "key ends as those of this library do"),
+    (lambda c: c.lock("x!fence"), "RESERVED", "key ends in ! and small letters"),
     (lambda c: c.lock(""), "EMPTY", "key is empty")])
 def test_a_bad_argument_is_named_as_in_python(client, make, reason, text):
     with pytest.raises(ValueError) as refused:

@@ -123,6 +123,15 @@ void redlock_client_free(redlock_client *client)
 
 /* --- using --- */
 
+/* "!" and small letters: also an end that only a later release uses (protocol.md, Keys). */
+static bool is_reserved(const char *key, size_t len)
+{
+    size_t begin = len;
+    while (begin > 0 && key[begin - 1] >= 'a' && key[begin - 1] <= 'z')
+        begin--;
+    return begin > 0 && begin < len && key[begin - 1] == '!';
+}
+
 redlock_code rl_client_key(const redlock_client *client, const void *key, size_t len,
                            char ret_key[REDLOCK_KEY_MAX], size_t *ret_len)
 {
@@ -136,10 +145,9 @@ redlock_code rl_client_key(const redlock_client *client, const void *key, size_t
         memcpy(ret_key, prefix, prefix_len);
     memcpy(ret_key + prefix_len, key, len);
     *ret_len = prefix_len + len;
-    if (rl_members_is_reserved_key(ret_key, *ret_len))
+    if (is_reserved(ret_key, *ret_len))
         return rl_fail_field(REDLOCK_BAD_KEY, REDLOCK_REASON_RESERVED, "key",
-                             "ends as those of this library do: !fence, !hold, !intent, "
-                             "!marker, !queue, !term, !watch");
+                             "ends in ! and small letters: such ends are reserved");
     return REDLOCK_OK;
 }
 

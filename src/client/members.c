@@ -8,20 +8,6 @@
 
 #define MARKER_KEY "!marker"
 
-/* All of them begin with the last '!' of the key. */
-bool rl_members_is_reserved_key(const char *key, size_t len)
-{
-    static const char *const reserved[] = {MARKER_KEY, RL_FENCE_SUFFIX, RL_HOLD_SUFFIX,
-                                           "!queue",   "!intent",       "!term",
-                                           "!watch"};
-    const char *mark = memrchr(key, '!', len);
-    size_t left = mark ? (size_t)(key + len - mark) : 0;
-    bool is_reserved = false;
-    for (size_t i = 0; mark && i < sizeof(reserved) / sizeof(reserved[0]); i++)
-        is_reserved |= left == strlen(reserved[i]) && memcmp(mark, reserved[i], left) == 0;
-    return is_reserved;
-}
-
 /* --- commands --- */
 
 static void act(struct rl_members *members);

@@ -57,7 +57,4 @@ enum rl_admission_error rl_members_admit(struct rl_members *members,
                                          const struct rl_admission_request *request,
                                          unsigned *ret_node);
 
-/* True for keys that end in a reserved suffix: the marker, a key's fence or its queue. */
-bool rl_members_is_reserved_key(const char *key, size_t len);
-
 #endif

@@ -188,6 +188,26 @@ def _(_):
             equal(said, ["-"] * 4, f"promises, {other}")
 
 
+@case("a later release's letter is kept and has no effect; its capital or its word takes the vote")
+def _(quorum):
+    found(quorum, *SHORT)
+    for server in quorum.servers:
+        server.call("SET", "!marker", marker(server).replace(" - ", " q "))
+    quorum[1].call("FLUSHALL")
+    admit(quorum, "--wait").expect(0, err=ADMITTED)
+    equal(promises(quorum), ["q"] * 3, "promises, one of them written again")
+    fence(quorum).expect(0)
+    known = marker(quorum[2])
+    for later in (known.replace(" q ", " Qq "), known.replace(" q ", " R Q "), known + " q"):
+        quorum[2].call("SET", "!marker", later)
+        before = quorum[2].call("GET", "k!fence")
+        out_of_vote(quorum, 2, "other_deployment")
+        fence(quorum).expect(0)
+        equal(quorum[2].call("GET", "k!fence"), before, "the fence where the vote is gone")
+        admit(quorum, "--wait").expect(CONFIG, err=r"3\.sock")
+        equal(marker(quorum[2]), later, "the marker of a later release")
+
+
 @case("sole: all nodes forget, and an observer brings them back; a replaced server is retired")
 def _(_):
     together(sole, replaced, replaced_and_dead)
