@@ -17,6 +17,37 @@ SCRIPTS = {path.stem: embed.body(path) for path in sorted((ROOT / "lua").glob("*
 # The code below a heading that is the name of a script.
 COMMANDS = dict(re.findall(r"^### ([a-z_]+)\n\n    EVALSHA SHA1 (.*(?:\n     +.*)*)$", PAGE, re.MULTILINE))
 
+# Each command that scripts call, and each that the library sends by itself.
+CALLED = set(re.findall(r"redis\.p?call\('(\w+)'", "".join(SCRIPTS.values())))
+SENT = set(re.findall(r'(?:word\(|PUT\(\w+, |\{)"([A-Z]{3,})"', "".join(
+    path.read_text() for room in ("core", "net", "client", "admin")
+    for path in sorted((ROOT / "src" / room).rglob("*.c")) if path.name != "acl.c")))
+# The rows of acl.c: a command, its purpose, and the uses that need it.
+RIGHTS = re.findall(r'^    \{"([A-Z|]+)", (RL_TO_\w+), ([\w |]+), \{', (ROOT / "src/admin/acl.c").read_text(),
+                    re.MULTILINE)
+PURPOSES = {
+    "RL_TO_CONNECT": "each connection", "RL_TO_LOCK": "each lock",
+    "RL_TO_LOCK_SETS": "locks of several keys",
+    "RL_TO_TELL_TIME": "fenced and shared locks, check",
+    "RL_TO_WAIT": "queues, shared locks", "RL_TO_SUBSCRIBE": "notifications",
+    "TO_SELECT": "a database other than 0",
+    "REDLOCK_ACL_REDISSON": "Redisson's layout (`--redisson`)",
+    "REDLOCK_ACL_LIST": "list, admit (`--list`)",
+}
+
+
+def rights():
+    """The table of the page."""
+    lines = ["| command | sent by | needed for |", "|---|---|---|"]
+    for name, purpose, uses in RIGHTS:
+        command = name.partition("|")[0]
+        senders = [sender for sender, commands in (("client", SENT), ("scripts", CALLED))
+                   if command in commands]
+        needs = [purpose] if uses == "0" else uses.split(" | ")
+        lines.append(f"| `{name.replace('|', ' ')}` | {', '.join(senders)} | "
+                     f"{', '.join(PURPOSES[need] for need in needs)} |")
+    return "\n".join(lines) + "\n"
+
 
 def used(script, name):
     """The largest index of KEYS or ARGV in it; ARGV[#ARGV] is one more argument."""
@@ -61,6 +92,16 @@ class Protocol(unittest.TestCase):
             with self.subTest(name):
                 self.assertIn(name, sources)
                 self.assertIn(name, PAGE)
+
+    def test_rights_are_those_of_check_acl(self):
+        shown = PAGE.partition("### Rights\n")[2].partition("\n##")[0]
+        table = "".join(line + "\n" for line in shown.splitlines() if line.startswith("|"))
+        self.assertEqual(table, rights(), "docs/protocol.md, Rights: must be\n" + rights())
+
+    def test_each_command_has_a_right(self):
+        names = {right.partition("|")[0] for right, *_ in RIGHTS}
+        self.assertEqual((CALLED | SENT) - names, {"AUTH", "CONFIG", "SETNAME"})
+        self.assertEqual(names - CALLED - SENT, set())
 
 
 if __name__ == "__main__":

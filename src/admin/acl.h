@@ -6,15 +6,15 @@
 
 #include "health_rules.h"
 
-/* Lists all rights, without a fault, but those of REDLOCK_ACL_REDISSON and so on. Returns
-   their number. */
+/* Lists the rights of every client that can be tried, without a fault. Returns their
+   number. */
 size_t rl_acl_rights(struct rl_acl_right ret_right[RL_ACL_RIGHTS_MAX]);
 
 #define RL_ACL_RIGHT_WORDS 6
 
 /*
  * The command that tries the right. `key` must not exist; then the command changes nothing,
- * even if it is allowed. Zero: there is no harmless way to try this right.
+ * even if it is allowed.
  */
 size_t rl_acl_right_argv(const struct rl_acl_right *right, struct rl_word key,
                          struct rl_word ret_word[RL_ACL_RIGHT_WORDS]);

@@ -205,8 +205,6 @@ static void probe_node(struct check *check, unsigned node)
     for (size_t i = 0; i < rl_probe_commands(probe); i++) {
         struct rl_word word[RL_ACL_RIGHT_WORDS];
         size_t words = rl_probe_argv(probe, i, key, word);
-        if (words == 0)
-            continue;
         if (!rl_nodes_send_raw(&rl_client_of(&check->task)->nodes, &check->task,
                                (uint32_t)i, word, words, node)) {
             probe->fault = RL_FAULT_MEMORY;

@@ -13,14 +13,22 @@
 
 /* The rights are listed by acl.h. */
 #define RL_ACL_RIGHTS_MAX 24
-#define RL_ACL_RIGHT_NAME 24
 
-/* A command locks, compares clocks (TIME), or queues and notifies waiters. */
-enum rl_purpose { RL_TO_LOCK, RL_TO_LOCK_SETS, RL_TO_TELL_TIME, RL_TO_WAIT };
+/* A command locks, compares clocks (TIME), or queues and notifies waiters. Those of the
+   last two are not tried. */
+enum rl_purpose {
+    RL_TO_LOCK,
+    RL_TO_LOCK_SETS,
+    RL_TO_TELL_TIME,
+    RL_TO_WAIT,
+    RL_TO_SUBSCRIBE,
+    RL_TO_CONNECT,
+};
 
 /* One command that a client needs, and the fault that the node reported for it. */
 struct rl_acl_right {
-    char name[RL_ACL_RIGHT_NAME];
+    const char *name;
+    size_t row; /* in the table of acl.c */
     enum rl_purpose purpose;
     enum rl_fault fault;
 };

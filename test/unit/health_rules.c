@@ -612,7 +612,7 @@ Test(acl_rights, rule_has_every_right)
 {
     cr_assert_not_null(strstr(acl("me", "lock:", false),
                               "ACL SETUSER me reset on >SECRET ~lock:* resetchannels "
-                              "&lock:!wake:* -@all +info +set +eval +evalsha "));
+                              "&lock:!wake:* -@all +info +set +getrange "));
     cr_assert_null(strstr(acl("me", "lock:", false), "+select"));
     cr_assert_not_null(strstr(acl("me", "lock:", false), " +client|setname"));
     cr_assert_not_null(strstr(acl("me", "lock:", true), "+select"));

@@ -39,7 +39,7 @@
     X(OUT_OF_RANGE, "it is out of its range") \
     X(NOT_SET, "it is not set") \
     X(MALFORMED, "it has another form than it must have") \
-    X(RESERVED, "it ends in a suffix that is reserved") \
+    X(RESERVED, "it ends in ! and small letters") \
     X(TWICE, "it is given twice") \
     X(CONFLICT, "another option excludes it") \
     X(FOREIGN, "it is not of this client or library") \
