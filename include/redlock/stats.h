@@ -3,9 +3,8 @@
  * nodes; and the same as text for Prometheus. docs/telemetry.md lists all of them.
  *
  * A client counts at all times, in memory of fixed size. Counters begin at 0 with the
- * client and never go down. They count exactly. Each operation that has started has one
- * result, once it has ended: so the number of operations is the sum of their results, plus
- * those that are still running.
+ * client and never go down. They count exactly. Each acquire that has started has one
+ * result, once it has ended.
  */
 #ifndef REDLOCK_STATS_H
 #define REDLOCK_STATS_H
@@ -58,38 +57,17 @@ typedef struct redlock_node_stats {
     bool votes;        /* it may vote on plain locks now */
     bool votes_fenced; /* it may vote on fenced locks now; false if the client uses none */
 
-    /* commands == replies + unanswered + those without a reply yet */
-    uint64_t commands;   /* that were queued for it, also if they were never written */
-    uint64_t replies;    /* to them */
-    uint64_t unanswered; /* whose connection ended before the reply came */
-    uint64_t errors;     /* error replies to commands of locks, as the votes ERROR */
+    uint64_t queue;    /* commands for it without a reply yet, also those not yet written */
+    uint64_t errors;   /* error replies to commands of locks, as the votes ERROR */
+    uint64_t timeouts; /* rounds that asked it for a vote or a release: no reply in time */
 
-    /* Timeouts: no reply to a command of a round that asked for votes, or to a release. */
-    uint64_t timeouts;
-    /* Replies after that, to the same attempt. After several timeouts of one attempt
-       without a reply in between it counts once. */
-    uint64_t late_replies;
-
-    /* connects == disconnects + 1 if it is connected */
-    uint64_t connects;         /* it replied to the greeting, and may be used */
-    uint64_t disconnects;      /* such a connection ended */
+    uint64_t disconnects;      /* a connection that was used ended */
     uint64_t connect_failures; /* connecting or greeting failed, or the node was refused */
-    uint64_t suspicions;       /* its replies were late: it stopped voting */
-    uint64_t restarts;         /* a greeting showed another process than before */
-    uint64_t quarantines;      /* of its connection: it restarted, and does not vote */
 
     redlock_histogram round_trip; /* of each reply, from the command */
 } redlock_node_stats;
 
-/*
- * A client. Arrays are indexed by redlock_code: acquire_results[REDLOCK_TAKEN].
- *
- *     acquires   == sum of acquire_results + acquiring
- *     attempts   == sum of attempt_results + running
- *     extensions == sum of extension_results + running
- *     releases   == sum of release_results + running
- *     holds      == released + disowned + sum of losses + held
- */
+/* A client. Arrays are indexed by redlock_code: acquire_results[REDLOCK_TAKEN]. */
 typedef struct redlock_stats {
     size_t size, node_size;    /* set by redlock_stats_init() */
     redlock_node_stats *nodes; /* room for the nodes, set by the caller; or NULL */
@@ -101,46 +79,26 @@ typedef struct redlock_stats {
      * Acquires by the caller. CANCELLED: also those whose lease was freed before they
      * ended. An acquire ends after one attempt or several.
      */
-    uint64_t acquires;
-    uint64_t acquire_results[REDLOCK_RESULTS];
     uint64_t acquiring; /* now */
+    uint64_t acquire_results[REDLOCK_RESULTS];
 
     /* Attempts; also those that only joined the wait queue, which end with TAKEN or
        NO_QUORUM. One that was not sent, for lack of nodes, ends with NO_QUORUM. */
-    uint64_t attempts;
     uint64_t attempt_results[REDLOCK_RESULTS];
 
-    /* Rounds: commands that were sent to several nodes at once. */
-    uint64_t acquire_rounds, raise_fence_rounds, extend_rounds;
-    uint64_t release_rounds; /* also those of failed attempts, and repeated ones */
-
-    /*
-     * Locks that were held: acquired, or adopted with a known validity or once they were
-     * extended. Each ends in one way.
-     */
-    uint64_t adoptions; /* redlock_adopt() returned OK */
-    uint64_t holds;
+    /* Locks that are held: acquired, or adopted with a known validity or once they were
+       extended. */
     uint64_t held;                    /* now */
-    uint64_t released;                /* by redlock_release() or redlock_lease_free() */
-    uint64_t disowned;                /* by redlock_disown() */
     uint64_t losses[REDLOCK_RESULTS]; /* EXPIRED, GONE, TAKEN, MAX_HOLD */
 
-    /* redlock_extend() and redlock_downgrade(); CANCELLED: also freed before the result. */
-    uint64_t extensions;
-    uint64_t extension_results[REDLOCK_RESULTS];
     /* Watchdog extensions. A try that failed is repeated until the deadline. If a late
        reply completes it, it counts in both. */
     uint64_t renewals, renewals_failed;
-
-    /* redlock_release(); CANCELLED: also freed before the result. */
-    uint64_t releases;
-    uint64_t release_results[REDLOCK_RESULTS];
 
     uint64_t hand_offs;      /* from thread to thread without a round; of redlock_sync */
     uint64_t events_dropped; /* not passed to `log` or `trace`: too many, or no memory */
 
     redlock_histogram acquire_time; /* of acquires that ended with OK: of the whole wait */
-    redlock_histogram refuse_time;  /* of acquires that ended with another result */
     redlock_histogram wait_time;    /* of all that had to wait after their first attempt */
     redlock_histogram hold_time;    /* of holds, at their end */
     redlock_histogram validity;     /* that was left when an attempt succeeded */
@@ -174,7 +132,7 @@ REDLOCK_API redlock_code redlock_sync_stats(redlock_sync *sync, redlock_stats *s
 
 /*
  * A label of every sample. The name is a letter or "_", and more of these and digits; node,
- * result, cause, command, how and le are taken.
+ * result, cause and le are taken.
  */
 typedef struct redlock_label {
     const char *name, *value;

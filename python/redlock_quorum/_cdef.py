@@ -590,18 +590,11 @@ typedef struct redlock_node_stats {
     _Bool connected;
     _Bool votes;
     _Bool votes_fenced;
-    uint64_t commands;
-    uint64_t replies;
-    uint64_t unanswered;
+    uint64_t queue;
     uint64_t errors;
     uint64_t timeouts;
-    uint64_t late_replies;
-    uint64_t connects;
     uint64_t disconnects;
     uint64_t connect_failures;
-    uint64_t suspicions;
-    uint64_t restarts;
-    uint64_t quarantines;
     redlock_histogram round_trip;
 } redlock_node_stats;
 typedef struct redlock_stats {
@@ -613,31 +606,16 @@ typedef struct redlock_stats {
     unsigned quorum;
     unsigned votes,
     votes_fenced;
-    uint64_t acquires;
-    uint64_t acquire_results[48];
     uint64_t acquiring;
-    uint64_t attempts;
+    uint64_t acquire_results[48];
     uint64_t attempt_results[48];
-    uint64_t acquire_rounds,
-    raise_fence_rounds,
-    extend_rounds;
-    uint64_t release_rounds;
-    uint64_t adoptions;
-    uint64_t holds;
     uint64_t held;
-    uint64_t released;
-    uint64_t disowned;
     uint64_t losses[48];
-    uint64_t extensions;
-    uint64_t extension_results[48];
     uint64_t renewals,
     renewals_failed;
-    uint64_t releases;
-    uint64_t release_results[48];
     uint64_t hand_offs;
     uint64_t events_dropped;
     redlock_histogram acquire_time;
-    redlock_histogram refuse_time;
     redlock_histogram wait_time;
     redlock_histogram hold_time;
     redlock_histogram validity;

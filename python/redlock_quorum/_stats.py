@@ -7,7 +7,7 @@ from typing import Any
 from ._errors import make_error, of_last_call
 from ._native import NULL, ffi, lib
 
-TAKEN = {"node", "result", "cause", "command", "how", "le"}  # by the metrics themselves
+TAKEN = {"node", "result", "cause", "le"}  # by the metrics themselves
 
 
 def prometheus_text(read: Callable[[Any], int], labels: Mapping[str, str]) -> str:

@@ -397,7 +397,7 @@ async def test_inspect_list_check(client, quorum):
     assert await client.check()
     assert len(await client.explain()) == client.node_count == 5
     text = await client.prometheus(job="a")
-    assert 'redlock_holds_ended_total{job="a",how="released"} 1' in text.splitlines()
+    assert 'redlock_acquires_total{job="a",result="ok"} 1' in text.splitlines()
     with pytest.raises(rq.BadInput):
         await client.prometheus(é="x")
     with pytest.raises(TypeError):

@@ -48,9 +48,6 @@ static const struct number numbers[] = {
      OF_CLIENT(votes_fenced)},
     {"redlock_acquiring", "Acquires that are running.", OF_CLIENT(acquiring)},
     {"redlock_held", "Locks that are held.", OF_CLIENT(held)},
-    {"redlock_holds_total", "Locks that were held, acquired or adopted.", OF_CLIENT(holds)},
-    {"redlock_adoptions_total", "Locks that were taken over by their token.",
-     OF_CLIENT(adoptions)},
     {"redlock_hand_offs_total", "Locks that went from thread to thread without a round.",
      OF_CLIENT(hand_offs)},
     {"redlock_events_dropped_total", "Events that log and trace did not get.",
@@ -83,44 +80,6 @@ static const struct {
      "Held locks that were lost.",
      AT(losses),
      {REDLOCK_EXPIRED, REDLOCK_GONE, REDLOCK_TAKEN, REDLOCK_MAX_HOLD}},
-    {"redlock_extensions_total",
-     "result",
-     "Extensions by the caller that have ended.",
-     AT(extension_results),
-     {REDLOCK_OK, REDLOCK_NO_QUORUM, REDLOCK_DENIED, REDLOCK_EXPIRED, REDLOCK_GONE,
-      REDLOCK_TAKEN, REDLOCK_MAX_HOLD, REDLOCK_CANCELLED, REDLOCK_BAD_TTL}},
-    {"redlock_releases_total",
-     "result",
-     "Releases by the caller that have ended.",
-     AT(release_results),
-     {REDLOCK_OK, REDLOCK_GONE, REDLOCK_TAKEN, REDLOCK_UNCONFIRMED, REDLOCK_CANCELLED}},
-};
-
-#define KINDS 4
-
-/* One number for each of a few words. */
-static const struct {
-    const char *name, *label, *help;
-    struct {
-        const char *word;
-        size_t at;
-    } kind[KINDS];
-} kinds[] = {
-    {"redlock_rounds_total",
-     "command",
-     "Commands that were sent to several nodes at once.",
-     {{"acquire", AT(acquire_rounds)},
-      {"raise_fence", AT(raise_fence_rounds)},
-      {"extend", AT(extend_rounds)},
-      {"release", AT(release_rounds)}}},
-    {"redlock_renewals_total",
-     "result",
-     "Extensions by the watchdog.",
-     {{"ok", AT(renewals)}, {"failed", AT(renewals_failed)}}},
-    {"redlock_holds_ended_total",
-     "how",
-     "Held locks that were given up; lost ones: redlock_losses_total.",
-     {{"released", AT(released)}, {"disowned", AT(disowned)}}},
 };
 
 /* Powers of two microseconds: the bounds of a histogram that are shown. */
@@ -136,8 +95,6 @@ static const struct {
 } histograms[] = {
     {"redlock_acquire_seconds", "Acquires that succeeded, with all their attempts.",
      AT(acquire_time), SHORT_FROM, LONG_TO},
-    {"redlock_refuse_seconds", "Acquires that did not succeed, with all their attempts.",
-     AT(refuse_time), SHORT_FROM, LONG_TO},
     {"redlock_wait_seconds", "Acquires that had to wait after an attempt.", AT(wait_time),
      LONG_FROM, LONG_TO},
     {"redlock_hold_seconds", "Locks that were held, at their end.", AT(hold_time),
@@ -188,6 +145,14 @@ static bool prometheus_is_usual(const redlock_code usual[CODES], unsigned code)
     return false;
 }
 
+static void put_word(struct rl_samples *text, const char *name, const char *label,
+                     const char *word, uint64_t number)
+{
+    rl_samples_begin(text, name, "");
+    rl_samples_label(text, label, word);
+    rl_samples_end(text, number);
+}
+
 static void put_results(struct rl_samples *text, const redlock_stats *stats)
 {
     for (size_t i = 0; i < COUNT(results); i++) {
@@ -200,23 +165,17 @@ static void put_results(struct rl_samples *text, const redlock_stats *stats)
             snprintf(name, sizeof(name), "%s", redlock_code_name((redlock_code)code));
             for (char *c = name; *c; c++)
                 *c = (char)tolower((unsigned char)*c);
-            rl_samples_begin(text, results[i].name, "");
-            rl_samples_label(text, results[i].label, name);
-            rl_samples_end(text, number);
+            put_word(text, results[i].name, results[i].label, name, number);
         }
     }
 }
 
-static void put_kinds(struct rl_samples *text, const redlock_stats *stats)
+static void put_renewals(struct rl_samples *text, const redlock_stats *stats)
 {
-    for (size_t i = 0; i < COUNT(kinds); i++) {
-        rl_samples_head(text, kinds[i].name, "counter", kinds[i].help);
-        for (unsigned k = 0; k < KINDS && kinds[i].kind[k].word; k++) {
-            rl_samples_begin(text, kinds[i].name, "");
-            rl_samples_label(text, kinds[i].label, kinds[i].kind[k].word);
-            rl_samples_end(text, number_at(stats, kinds[i].kind[k].at));
-        }
-    }
+    static const char name[] = "redlock_renewals_total";
+    rl_samples_head(text, name, "counter", "Extensions by the watchdog.");
+    put_word(text, name, "result", "ok", stats->renewals);
+    put_word(text, name, "result", "failed", stats->renewals_failed);
 }
 
 /* `node`: its URI; NULL: the histogram is of the client. */
@@ -272,25 +231,14 @@ static const struct number node_numbers[] = {
     {"redlock_node_votes", "1: the node may vote on plain locks.", OF_NODE(votes)},
     {"redlock_node_votes_fenced", "1: the node may vote on fenced locks.",
      OF_NODE(votes_fenced)},
-    {"redlock_node_commands_total", "Commands for the node.", OF_NODE(commands)},
-    {"redlock_node_unanswered_total", "Commands whose connection ended before the reply.",
-     OF_NODE(unanswered)},
+    {"redlock_node_queue", "Commands without a reply yet.", OF_NODE(queue)},
     {"redlock_node_errors_total", "Error replies.", OF_NODE(errors)},
     {"redlock_node_timeouts_total", "Replies that did not come in time.",
      OF_NODE(timeouts)},
-    {"redlock_node_late_replies_total", "Replies that came after their timeout.",
-     OF_NODE(late_replies)},
-    {"redlock_node_connects_total", "Connections that could be used.", OF_NODE(connects)},
-    {"redlock_node_disconnects_total", "Such connections that ended.",
+    {"redlock_node_disconnects_total", "Connections that were used and ended.",
      OF_NODE(disconnects)},
     {"redlock_node_connect_failures_total", "Connections that failed or were refused.",
      OF_NODE(connect_failures)},
-    {"redlock_node_suspicions_total",
-     "Times that the node stopped voting because its replies were late.",
-     OF_NODE(suspicions)},
-    {"redlock_node_restarts_total", "Restarts of the node.", OF_NODE(restarts)},
-    {"redlock_node_quarantines_total",
-     "Times that the node stopped voting because it had restarted.", OF_NODE(quarantines)},
 };
 
 static redlock_node_stats node_at(const redlock_stats *stats, size_t i)
@@ -304,7 +252,6 @@ static redlock_node_stats node_at(const redlock_stats *stats, size_t i)
 static void put_nodes(struct rl_samples *text, const redlock_stats *stats)
 {
     static const char round_trip[] = "redlock_node_round_trip_seconds";
-    static const char queue[] = "redlock_node_queue";
     for (size_t i = 0; i < COUNT(node_numbers); i++) {
         put_type(text, &node_numbers[i]);
         for (size_t k = 0; k < stats->count; k++) {
@@ -312,12 +259,6 @@ static void put_nodes(struct rl_samples *text, const redlock_stats *stats)
             begin_part(text, node_numbers[i].name, "", node.uri);
             rl_samples_end(text, value_of(&node_numbers[i], &node));
         }
-    }
-    rl_samples_head(text, queue, "gauge", "Commands without a reply yet.");
-    for (size_t k = 0; k < stats->count; k++) {
-        redlock_node_stats node = node_at(stats, k);
-        begin_part(text, queue, "", node.uri);
-        rl_samples_end(text, node.commands - node.replies - node.unanswered);
     }
     rl_samples_head(text, round_trip, "histogram", "From a command to its reply.");
     for (size_t k = 0; k < stats->count; k++) {
@@ -335,7 +276,7 @@ size_t redlock_stats_prometheus(const redlock_stats *stats, const redlock_label 
     rl_copy_sized(&all, sizeof(all), stats, stats->size);
     put_numbers(&text, &all);
     put_results(&text, &all);
-    put_kinds(&text, &all);
+    put_renewals(&text, &all);
     put_histograms(&text, &all);
     if (all.count > 0)
         put_nodes(&text, &all);

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "members.h"
 #include "notifications.h"
-#include "stats.h"
 
 struct redlock_client {
     struct rl_loop loop;     /* must be first: see rl_client_of() */
@@ -21,7 +20,7 @@ struct redlock_client {
     struct rl_task *drain; /* at most one at a time; NULL: none */
     struct rl_task *admit; /* likewise */
     uint64_t leases;       /* how many were ever made */
-    struct rl_stats stats; /* what the leases did; stats.h */
+    redlock_stats stats;   /* its counters; not the gauges of nodes, which stats.c adds */
     unsigned last_slot;    /* of a semaphore, that was released last; 0: none was */
     void *config;          /* the last one of lease/config.h; no lease is left to share it
                               when the client is freed */

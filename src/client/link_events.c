@@ -44,8 +44,6 @@ static void note_vote(struct rl_node *node, enum rl_link_state before)
 {
     enum rl_link_state state = node->link.state;
     enum rl_fault fault = node->link.fault;
-    node->stats.suspicions += state == RL_LINK_SUSPECT;
-    node->stats.quarantines += state == RL_LINK_QUARANTINED;
     if (state == RL_LINK_SUSPECT)
         rl_node_log(node, REDLOCK_EVENT_NODE_SUSPECT, fault);
     else if (before == RL_LINK_SUSPECT)
@@ -58,11 +56,9 @@ static void note_vote(struct rl_node *node, enum rl_link_state before)
 
 static void note_restart(struct rl_node *node, const struct rl_link *before)
 {
-    if (!before->run_id[0] ||
-        memcmp(before->run_id, node->link.run_id, sizeof(before->run_id)) == 0)
-        return;
-    node->stats.restarts++;
-    rl_node_log(node, REDLOCK_EVENT_NODE_RESTARTED, RL_FAULT_NONE);
+    if (before->run_id[0] &&
+        memcmp(before->run_id, node->link.run_id, sizeof(before->run_id)) != 0)
+        rl_node_log(node, REDLOCK_EVENT_NODE_RESTARTED, RL_FAULT_NONE);
 }
 
 /* If a node stays down, only the first failure is recorded, and each new fault: the
@@ -95,7 +91,6 @@ RL_RARE void rl_link_note_step(struct rl_node *node, const struct rl_link_event 
     if (link->state == before->state)
         return;
     if (is_open && !was_open) {
-        node->stats.connects++;
         node->logged_fault = RL_FAULT_NONE;
         rl_node_log(node, REDLOCK_EVENT_NODE_CONNECTED, RL_FAULT_NONE);
     }

@@ -277,9 +277,7 @@ static void on_replied(void *arg, const struct rl_op *op, const struct rl_reply 
 
 static void on_dropped(void *arg, const struct rl_op *op)
 {
-    struct rl_node *node = arg;
-    node->stats.unanswered++;
-    deliver_reply(node, op, NULL);
+    deliver_reply(arg, op, NULL);
 }
 
 static void on_failed(void *arg, enum rl_fault fault)

@@ -1,6 +1,4 @@
 /* The numbers of a client, as its caller gets them. */
-#include "stats.h"
-
 #include "base/options.h"
 #include "client.h"
 #include "explain.h"
@@ -9,14 +7,6 @@ void redlock_stats_init_sized(redlock_stats *stats, size_t size, size_t node_siz
 {
     const redlock_stats empty = {.size = size, .node_size = node_size};
     rl_copy_sized(stats, size, &empty, sizeof(empty));
-}
-
-static uint64_t sum_of(const uint64_t results[REDLOCK_RESULTS])
-{
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < REDLOCK_RESULTS; i++)
-        sum += results[i];
-    return sum;
 }
 
 static rl_node_set voting_fenced(const redlock_client *client)
@@ -32,23 +22,15 @@ static void describe_node(const redlock_client *client, unsigned i, redlock_node
     ret->connected = rl_link_is_open(&node->link);
     ret->votes = rl_link_is_ready(&node->link);
     ret->votes_fenced = voting_fenced(client) & rl_bit(i);
-    ret->replies = redlock_histogram_count(&node->stats.round_trip);
-    ret->commands = ret->replies + ret->unanswered + node->connection.op_count;
+    ret->queue = node->connection.op_count;
 }
 
 static void describe(const redlock_client *client, redlock_stats *ret)
 {
-    const uint64_t *rounds = client->stats.rounds;
-    *ret = client->stats.shown;
+    *ret = client->stats;
     ret->quorum = client->nodes.q;
     ret->votes = rl_count(client->nodes.view.ready);
     ret->votes_fenced = rl_count(voting_fenced(client));
-    ret->acquire_rounds = rounds[RL_CMD_ACQUIRE];
-    ret->raise_fence_rounds = rounds[RL_CMD_RAISE_FENCE];
-    ret->extend_rounds = rounds[RL_CMD_EXTEND];
-    ret->release_rounds = rounds[RL_CMD_RELEASE];
-    ret->acquiring = ret->acquires - sum_of(ret->acquire_results);
-    ret->held = ret->holds - ret->released - ret->disowned - sum_of(ret->losses);
     ret->events_dropped = client->loop.events.dropped;
 }
 

@@ -53,8 +53,7 @@ static void count_silent(struct rl_lease *lease, const struct rl_view *view,
             continue;
         }
         rl_round_count(&lease->round, node, RL_VOTE_SILENT);
-        update->silent |= rl_bit(node) & ~lease->silent;
-        lease->silent |= rl_bit(node);
+        update->silent |= rl_bit(node);
         if (lease->ballot[node].vote == RL_VOTE_WAITING) {
             lease->ballot[node].vote = RL_VOTE_SILENT;
             lease->ballot[node].fault = RL_FAULT_TIMEOUT;

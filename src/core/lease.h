@@ -173,7 +173,6 @@ struct rl_lease {
     rl_node_set unanswered; /* were sent a release; no reply, and the connection is up */
     rl_node_set holding;    /* known to have stored the token in the last won round */
     rl_node_set missing;    /* known not to store it, by their last reply */
-    rl_node_set silent;     /* timed out; only counted: the client removes what replies */
     enum rl_lease_state state : 8;
     enum rl_cause cause : 8;
     uint8_t spread;      /* how early the watchdog extends, in 1/256; rl_lease_spread() */

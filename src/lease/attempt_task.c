@@ -173,8 +173,6 @@ void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *
 {
     struct rl_attempt *attempt = attempt_of(task);
     struct rl_answer parsed;
-    if (attempt->lease.silent && reply)
-        rl_telemetry_late(attempt, node);
     if (!rl_nodes_parse_reply(&rl_client_of(task)->nodes, kind_of(attempt, op), node, op,
                               reply, &parsed) &&
         rl_attempt_resend(attempt, node, op))
@@ -212,8 +210,6 @@ void rl_attempt_answer_late(struct rl_task *task, unsigned node, const struct rl
 {
     const struct rl_kind *kind = kind_of(attempt_of(task), op);
     struct rl_answer parsed;
-    if (attempt_of(task)->lease.silent && reply)
-        rl_telemetry_late(attempt_of(task), node);
     if (kind->is_fenced && reply && rl_kind_read(kind, op->command, reply, &parsed))
         rl_members_check_answer(&rl_client_of(task)->members, node, op, &parsed);
 }

@@ -136,21 +136,10 @@ static void record_result(const struct rl_attempt *attempt, unsigned reports,
 
 /* --- counters and events of attempts --- */
 
-static redlock_node_stats *node_of(const struct rl_attempt *attempt, unsigned node)
-{
-    return &rl_client_of(&attempt->task)->nodes.node[node].stats;
-}
-
 RL_RARE static void count_timeouts(const struct rl_attempt *attempt, rl_node_set nodes)
 {
     for (rl_node_set rest = nodes; rest; rest &= rest - 1)
-        node_of(attempt, rl_first(rest))->timeouts++;
-}
-
-RL_RARE void rl_telemetry_late(struct rl_attempt *attempt, unsigned node)
-{
-    node_of(attempt, node)->late_replies += attempt->lease.silent >> node & 1;
-    attempt->lease.silent &= ~rl_bit(node);
+        rl_client_of(&attempt->task)->nodes.node[rl_first(rest)].stats.timeouts++;
 }
 
 static void note_extended(struct rl_attempt *attempt)
@@ -172,7 +161,7 @@ static void note_not_renewed(struct rl_attempt *attempt)
 static void note_hold_begins(struct rl_attempt *attempt)
 {
     attempt->held_since = attempt->task.loop->now;
-    rl_stats_of(&attempt->task)->holds++;
+    rl_stats_of(&attempt->task)->held++;
     if (is_traced(attempt))
         add_hold_begins(lease_of(attempt));
 }
@@ -188,7 +177,7 @@ static void note_hold(struct rl_attempt *attempt, const struct rl_lease_event *e
     const struct rl_lease *lease = &attempt->lease;
     rl_time now = attempt->task.loop->now, since = attempt->held_since;
     bool holds = lease->state == RL_LEASE_HELD && lease->timed;
-    redlock_code code = REDLOCK_OK;
+    redlock_code code = event->type == RL_EVENT_DISOWN ? REDLOCK_CANCELLED : REDLOCK_OK;
     if (holds == (since != 0))
         return;
     if (holds) {
@@ -196,15 +185,11 @@ static void note_hold(struct rl_attempt *attempt, const struct rl_lease_event *e
         return;
     }
     attempt->held_since = 0;
+    stats->held--;
     rl_histogram_add(&stats->hold_time, now - since);
     if (reports & RL_REPORT_LOST) {
         code = rl_code_of(lease->cause);
         stats->losses[code]++;
-    } else if (event->type == RL_EVENT_DISOWN) {
-        code = REDLOCK_CANCELLED;
-        stats->disowned++;
-    } else {
-        stats->released++;
     }
     if (is_traced(attempt))
         add_hold_ends(lease_of(attempt), code);
@@ -245,14 +230,10 @@ RL_RARE static void note_rare(struct rl_attempt *attempt,
 void rl_telemetry_stepped(struct rl_attempt *attempt, const struct rl_lease_event *event,
                           const struct rl_update *update, struct rl_record *record)
 {
-    struct rl_stats *stats = &rl_client_of(&attempt->task)->stats;
     unsigned reports = update->reports;
-    if (event->type == RL_EVENT_START || event->type == RL_EVENT_ENQUEUE)
-        stats->shown.attempts++;
-    else if (event->type == RL_EVENT_TICK && update->silent)
+    if (event->type == RL_EVENT_TICK && update->silent)
         count_timeouts(attempt, update->silent);
     if (update->send) {
-        stats->rounds[update->command]++;
         record_sent(attempt, update);
         record = NULL; /* the result comes after what is sent */
     }
@@ -276,8 +257,6 @@ RL_RARE void rl_telemetry_asked(const redlock_lease *lease, enum rl_record_what 
         rl_loop_record(lease->first.task.loop, RL_RECORD_ASKED, lease->first.number);
     record->head.what = what;
     record->ms = ms;
-    if (what == RL_RECORD_ADOPT)
-        rl_stats_of(&lease->first.task)->adoptions++;
 }
 
 RL_RARE void rl_telemetry_span_begins(const redlock_lease *lease,

@@ -7,11 +7,12 @@
 #ifndef RL_TELEMETRY_H
 #define RL_TELEMETRY_H
 
+#include "base/histogram.h"
 #include "handle.h"
 
 static inline redlock_stats *rl_stats_of(const struct rl_task *task)
 {
-    return &rl_client_of(task)->stats.shown;
+    return &rl_client_of(task)->stats;
 }
 
 /* --- attempts --- */
@@ -42,9 +43,6 @@ void rl_telemetry_stepped(struct rl_attempt *attempt, const struct rl_lease_even
 /* A command is sent that no step has asked for. */
 void rl_telemetry_sent(const struct rl_attempt *attempt, const struct rl_update *update);
 
-/* A node has replied that had not in time, or another node. */
-void rl_telemetry_late(struct rl_attempt *attempt, unsigned node);
-
 /* --- operations of the caller --- */
 
 /* The caller asks for this; `ms` belongs to it, or is 0. */
@@ -56,16 +54,13 @@ void rl_telemetry_span_begins(const redlock_lease *lease, enum rl_operation oper
 /* The caller's operation begins. */
 static inline void rl_telemetry_begins(redlock_lease *lease, enum rl_operation operation)
 {
-    redlock_stats *stats = rl_stats_of(&lease->first.task);
     const struct rl_loop *loop = lease->first.task.loop;
     if (operation == RL_OPERATION_ACQUIRE) {
-        stats->acquires++;
+        rl_stats_of(&lease->first.task)->acquiring++;
     } else if (operation == RL_OPERATION_EXTEND) {
-        stats->extensions++;
         lease->extends = true;
         lease->waiting.extend_began = loop->now;
     } else {
-        stats->releases++;
         lease->waiting.began = loop->now;
     }
     if (loop->events.trace)
@@ -82,24 +77,13 @@ static inline rl_time rl_telemetry_acquired(const redlock_lease *lease, redlock_
     redlock_stats *stats = rl_stats_of(&lease->first.task);
     rl_time began = lease->waiting.began, now = lease->first.task.loop->now;
     rl_time took = began > 0 ? rl_max(now - began, 0) : 0;
-    rl_histogram_add(code == REDLOCK_OK ? &stats->acquire_time : &stats->refuse_time, took);
+    if (code == REDLOCK_OK)
+        rl_histogram_add(&stats->acquire_time, took);
     if (lease->waited)
         rl_histogram_add(&stats->wait_time, took);
     stats->acquire_results[code]++;
+    stats->acquiring--;
     return took;
-}
-
-static inline rl_time rl_telemetry_extended(redlock_lease *lease, redlock_code code)
-{
-    lease->extends = false;
-    rl_stats_of(&lease->first.task)->extension_results[code]++;
-    return lease->first.task.loop->now - lease->waiting.extend_began;
-}
-
-static inline rl_time rl_telemetry_released(const redlock_lease *lease, redlock_code code)
-{
-    rl_stats_of(&lease->first.task)->release_results[code]++;
-    return lease->first.task.loop->now - lease->waiting.began;
 }
 
 /*
@@ -109,11 +93,15 @@ static inline rl_time rl_telemetry_released(const redlock_lease *lease, redlock_
 static inline void rl_telemetry_ends(redlock_lease *lease, enum rl_operation operation,
                                      redlock_code code)
 {
-    if (operation == RL_OPERATION_EXTEND && !lease->extends)
-        return;
-    rl_time took = operation == RL_OPERATION_ACQUIRE  ? rl_telemetry_acquired(lease, code)
-                   : operation == RL_OPERATION_EXTEND ? rl_telemetry_extended(lease, code)
-                                                      : rl_telemetry_released(lease, code);
+    rl_time now = lease->first.task.loop->now, took = now - lease->waiting.began;
+    if (operation == RL_OPERATION_ACQUIRE) {
+        took = rl_telemetry_acquired(lease, code);
+    } else if (operation == RL_OPERATION_EXTEND) {
+        if (!lease->extends)
+            return;
+        lease->extends = false;
+        took = now - lease->waiting.extend_began;
+    }
     if (code != REDLOCK_OK || lease->first.task.loop->events.trace)
         rl_telemetry_ends_rarely(lease, operation, code, took);
 }

@@ -32,8 +32,7 @@ static unsigned queue_of(const redlock_client *client)
     stats.room = 3;
     cr_assert_eq(redlock_client_stats(client, &stats), REDLOCK_OK);
     for (size_t i = 0; i < stats.count; i++) {
-        unsigned queue =
-            (unsigned)(node[i].commands - node[i].replies - node[i].unanswered);
+        unsigned queue = (unsigned)node[i].queue;
         unsigned less = queue < most ? queue : most;
         second = less > second ? less : second;
         most = queue > most ? queue : most;
