@@ -24,7 +24,7 @@ class Inspection:
     remaining: float | None  # seconds until a quorum is free; None: not known
     waiting: int   # how many wait, up to 100
     fence: int | None
-    readers: tuple[str, ...]  # their tokens
+    readers: tuple[str, ...] = dataclasses.field(repr=False)  # their tokens
     nodes: tuple[Reply, ...]
     kind: str      # exclusive, shared ...; foreign: of another program; "": nobody has it
     known: bool    # False: in list(), silent nodes decide whether it is held

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 from ._async_lease import AsyncLease, ForgottenHold, Result
 from ._common import HoldBase, LockBase, LockOptions, report_unknown_exit, ttl_to_ms
-from ._errors import Closed, Lost, RedlockError, Taken, make_error, released
+from ._errors import Closed, Forked, Lost, RedlockError, Reply, Taken, make_error, released
 from ._native import lib
 from ._values import Duration, to_wait_ms
 
@@ -105,19 +105,28 @@ class AsyncHold(HoldBase):
             raise
         await result.wait()
 
+    async def explain(self) -> tuple[Reply, ...]:
+        """The nodes' replies to the last acquire or extension."""
+        if self._lease.why:
+            return self._lease.why.nodes
+        with contextlib.suppress(Closed, Forked):
+            return await self._client._read(lambda _: self._lease.replies(), ())
+        return ()
+
     def _post(self, result: Result, begin: Callable[[], None]) -> None:
         try:
             self._lease.engine.post(self._lease.job(result, begin))
         except Closed:
             raise self._lease.closed() from None
 
-    async def release(self) -> None:
-        """Releases the lock, and waits until a quorum has confirmed it.
+    async def release(self, *, confirm: bool = True) -> None:
+        """Releases the lock, and waits until a quorum has confirmed it; without `confirm`, until
+        the release was written to the nodes' connections.
 
         Raises Lost if it was lost before, and Unconfirmed if too few nodes replied. The lock is
         not held afterwards, either way. If the task is cancelled meanwhile, the release goes on.
         """
-        await self._give_up(self._lease.begin_release)
+        await self._give_up(lambda: self._lease.begin_release(confirm=confirm))
 
     async def disown(self) -> str:
         """Leaves the lock on the nodes for another holder of its token, which it returns.
@@ -292,8 +301,8 @@ class AsyncLock(LockBase):
                 return not every
         return every
 
-    async def release(self) -> None:
-        """Releases what this task acquired last by this object.
+    async def release(self, *, confirm: bool = True) -> None:
+        """Releases what this task acquired last by this object; see AsyncHold.release().
 
         If this task has no lock by this object, that of a task that has ended, as wait_for()
         has one in Python 3.11. Raises NotHeld if there is none: AsyncHold.release() releases a
@@ -304,7 +313,7 @@ class AsyncLock(LockBase):
             raise make_error(lib.REDLOCK_NOT_HELD,
                              "this task acquired no lock by this object that it has not "
                              "released")
-        await hold.release()
+        await hold.release(confirm=confirm)
 
     async def __aenter__(self) -> AsyncHold:
         hold: AsyncHold | None = None

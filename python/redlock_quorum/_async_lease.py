@@ -158,7 +158,7 @@ class AsyncLease(Lease):
             return error
         return self.why or make_lost(lib.REDLOCK_EXPIRED, nodes=self.replies())
 
-    def begin_release(self) -> None:
+    def begin_release(self, *, confirm: bool = True) -> None:
         """The lease is freed when the release has ended, whoever still waits for it."""
         self.over = True
         if self.pointer is None:
@@ -168,6 +168,20 @@ class AsyncLease(Lease):
             error = of_last_call(held=True)  # it was lost: freeing it releases what is left
             self.free()
             self._finish(error)
+        elif not confirm:
+            self._finish_when_written()
+
+    def _finish_when_written(self) -> None:
+        """C writes the release at the end of this iteration of the loop."""
+        result, self.result = self.result, None
+
+        def written() -> None:
+            if result:
+                result.set(None)
+        try:
+            self.engine.post(written)
+        except RedlockError:  # the engine ends, which writes it
+            written()
 
     def begin_disown(self) -> None:
         self.over = True

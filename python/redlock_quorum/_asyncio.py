@@ -12,7 +12,7 @@ from ._async_holds import AsyncElection, AsyncHold, AsyncLock, OnLostAsync
 from ._async_lease import AsyncLease, Result, call_in
 from ._async_observer import observe
 from ._common import (
-    Leader, LeaderLeft, LockOptions, check_decorated, end_flight, time_left, unsigned)
+    Leader, LeaderLeft, LockOptions, check_decorated, end_flight, record_text, time_left)
 from ._engine import Engine
 from ._errors import RedlockError, Reply, make_error, states_of
 from ._forgotten import Forgotten, warn
@@ -20,7 +20,7 @@ from ._native import NULL, Handle, lib
 from ._once import Record, start_once, to_period_ms
 from ._spans import OnSpan
 from ._stats import prometheus_text
-from ._values import Duration, Key, Options, to_key, to_keys, to_ms, to_token
+from ._values import Duration, Key, Options, to_key, to_keys, to_ms, to_slots, to_token
 
 Read = TypeVar("Read")
 Called = ParamSpec("Called")
@@ -112,7 +112,7 @@ class AsyncClient(Handle):
               options: LockOptions = LockOptions()) -> AsyncLock:
         """A semaphore: at most `count` holders at a time; all clients give the same count."""
         return AsyncLock(self, [to_key(key)], ttl, options, on_lost, timeout, fenced=fenced,
-                         kind=lib.REDLOCK_KIND_SLOT, slots=unsigned("slots", count))
+                         kind=lib.REDLOCK_KIND_SLOT, slots=to_slots(count))
 
     def election(self, name: Key, ttl: Duration = 30, *, timeout: Duration = -1,
                  on_lost: OnLostAsync | None = None,
@@ -228,6 +228,11 @@ class AsyncClient(Handle):
     async def explain(self) -> tuple[Reply, ...]:
         """The state of the connection to each node."""
         return await self._read(states_of, ())
+
+    async def record(self) -> str:
+        """The flight recorder: the last 256 events, for example when a lock was lost."""
+        return await self._read(lambda client: record_text(
+            lambda text, room: int(lib.redlock_client_record(client, text, room))), "")
 
     async def prometheus(self, **labels: str) -> str:
         """What this client has counted, as text for Prometheus, with these labels.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ._errors import Lost, RedlockError, Unconfirmed, make_error, released
 from ._later import log
-from ._native import Handle, lib, text_of
+from ._native import Handle, ffi, lib, text_of
 from ._values import Duration, checked, to_ms, to_wait_ms
 
 Returned = TypeVar("Returned")
@@ -34,7 +34,7 @@ class Leader:
     known: bool       # False: too few nodes reply
     term: int | None  # None: nobody leads, or it is not known
     id: str           # the leader's label
-    token: str
+    token: str = dataclasses.field(repr=False)
 
 
 def leader_of(struct: Any) -> Leader:
@@ -50,10 +50,11 @@ def ttl_to_ms(ttl: Duration) -> int:
     return ms
 
 
-def unsigned(name: str, value: int) -> int:
-    if not 0 <= value < 2 ** 32:
-        raise make_error(lib.REDLOCK_BAD_OPTION, f"{name} is {value}, out of range")
-    return value
+def record_text(write: Callable[[Any, int], int]) -> str:
+    """The flight recorder of a client, which C writes into a buffer of so many bytes."""
+    room = 1 << 16
+    text = ffi.new("char[]", room)
+    return text_of(text) if write(text, room) else ""
 
 
 def check_decorated(function: Callable[..., object], *, is_async: bool) -> None:

@@ -87,6 +87,8 @@ class Lease(Handle):
         self.engine.leases[address(pointer)] = self
 
     def replies(self) -> tuple[Reply, ...]:
+        if self.pointer is None:
+            return ()
         nodes = ffi.new("redlock_node[]", lib.REDLOCK_NODES_MAX)
         count = lib.redlock_explain_sized(self.pointer, nodes, lib.REDLOCK_NODES_MAX,
                                           ffi.sizeof("redlock_node"))
@@ -320,7 +322,7 @@ class Engine(Handle):
             os.read(self._woken, 4096)
         except BlockingIOError:
             pass
-        while self._jobs:
+        for _ in range(len(self._jobs)):  # what these post runs in the next iteration
             self._call(self._jobs.popleft())
 
     @staticmethod

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from ._common import (
-    HoldBase, LockBase, LockOptions, report_unknown_exit, time_over, ttl_to_ms, unsigned)
+    HoldBase, LockBase, LockOptions, report_unknown_exit, time_over, ttl_to_ms)
 from ._errors import (
     Lost, RedlockError, Reply, Taken, make_error, make_lost, of_last_call, replies_of)
 from ._forgotten import Forgotten, warn_of_hold
@@ -17,7 +17,7 @@ from ._later import Latch, log, log_exception_later
 from ._native import address, at_once, ffi, lib, text_of
 from ._registry import Registry, callback
 from ._spans import Caller
-from ._values import Duration, to_timeout, to_wait_ms
+from ._values import UINT_MAX, Duration, in_range, to_timeout, to_wait_ms
 
 if TYPE_CHECKING:
     from ._threads import Client
@@ -510,7 +510,7 @@ class Lock(LockBase):
         made = ffi.new("redlock_lock_options *")
         lib.redlock_lock_options_init_sized(made, ffi.sizeof("redlock_lock_options"))
         self._set_options(made)
-        made.handoffs = unsigned("handoffs", self._options.handoffs)
+        made.handoffs = in_range("handoffs", self._options.handoffs, 0, UINT_MAX)
         made.release_on_free = self._options.release_on_close
         made.any_thread = not self._flags.get("recursive", False)
         return made

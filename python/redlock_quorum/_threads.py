@@ -14,7 +14,8 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from . import _events, _greenlets
 from ._admin import Admin, Inspection, Report
 from ._common import (
-    Leader, LeaderLeft, LockOptions, check_decorated, end_flight, finished, time_left, unsigned)
+    Leader, LeaderLeft, LockOptions, check_decorated, end_flight, finished, record_text,
+    time_left)
 from ._errors import (
     Closed, Denied, Failure, Lost, NoQuorum, NotAcquired, RedlockError, Reply, Unconfirmed,
     make_error, of_last_call, replies_of)
@@ -29,7 +30,8 @@ from ._registry import Registry, argument, in_callback
 from ._spans import Caller, OnSpan, Spans
 from ._stats import prometheus_text
 from ._values import (
-    Duration, Key, Options, settle, to_key, to_keys, to_ms, to_native, to_timeout, to_token)
+    Duration, Key, Options, settle, to_key, to_keys, to_ms, to_native, to_slots, to_timeout,
+    to_token)
 
 # Found now: the first time, cffi runs code in Python, in which a signal may be handled.
 _unlock: Any = lib.redlock_unlock
@@ -115,8 +117,8 @@ class Client(Handle):
     """A client of these nodes, with one thread of its own, for all threads of the process.
 
     `nodes`: URIs, or one text of URIs with commas between them; None: as the command `redlock`
-    finds them (REDLOCK_NODES, redlock.conf(5)), with the options that are set there; those that
-    differ from their defaults in `options` win. It connects in the background.
+    finds them (REDLOCK_NODES, redlock.conf(5)), with the options that are set there; those of
+    `options` that are not None win. It connects in the background.
 
     `on_span(span)` is called in the client's thread at the begin and at the end of each
     operation and hold, in a copy of the context (contextvars) of the caller that acquired the
@@ -210,7 +212,7 @@ class Client(Handle):
               options: LockOptions = LockOptions()) -> Lock:
         """A semaphore: at most `count` holders at a time; all clients give the same count."""
         return Lock(self, [to_key(key)], ttl, options, on_lost, timeout, fenced=fenced,
-                    kind=lib.REDLOCK_KIND_SLOT, slots=unsigned("slots", count))
+                    kind=lib.REDLOCK_KIND_SLOT, slots=to_slots(count))
 
     def election(self, name: Key, ttl: Duration = 30, *, timeout: Duration = -1,
                  on_lost: OnLost | None = None,
@@ -351,11 +353,9 @@ class Client(Handle):
 
     def record(self) -> str:
         """The flight recorder: the last 256 events, for example when a lock was lost."""
-        room = 1 << 16
         with self._using() as pointer:
-            text = ffi.new("char[]", room)
-            needed = lib.redlock_sync_record(pointer, text, room)
-        return text_of(text) if needed else ""
+            return record_text(lambda text, room: int(
+                lib.redlock_sync_record(pointer, text, room)))
 
     def prometheus(self, **labels: str) -> str:
         """What this client has counted, as text for Prometheus, with these labels.

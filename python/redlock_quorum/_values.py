@@ -56,6 +56,17 @@ def to_wait_ms(blocking: bool, timeout: Duration) -> int:
     return to_ms(timeout, "timeout", up=True)
 
 
+def in_range(name: str, value: int, least: int, most: int) -> int:
+    if not least <= value <= most:
+        side, bound = ("least", least) if value < least else ("most", most)
+        raise _bad("BAD_OPTION", f"{name} is {value}, and must be at {side} {bound}")
+    return value
+
+
+def to_slots(count: int) -> int:
+    return in_range("slots", count, 1, lib.REDLOCK_SLOTS_MAX)
+
+
 def to_key(value: Key) -> bytes:
     if isinstance(value, str):
         return value.encode()
@@ -87,24 +98,25 @@ def checked(options: Given, kind: type[Given]) -> Given:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """As redlock_options; see redlock_options_init(3). None, and 0: the library's default.
+    """As redlock_options; see redlock_options_init(3).
 
-    If a client takes its nodes from the environment, a field at its default leaves what the
-    environment or the configuration file sets.
+    None, the default: what the environment or the configuration file sets, if the client takes
+    its nodes from there, or else the library's default. Anything else overrides them, also
+    False, 0 (the library's default) and "" (none, or the library's default).
     """
     username: str | None = None
     password: str | None = dataclasses.field(default=None, repr=False)
     password_file: str | None = None
     prefix: str | None = None
     label: str | None = None
-    quorum: int = 0
-    node_timeout: Duration = 0
+    quorum: int | None = None
+    node_timeout: Duration | None = None
     connect_timeout: Duration | None = None
     drift_ppm: int | None = None
-    max_ttl: Duration = 0
-    durable: bool = False
-    tls: bool = False
-    tls_insecure: bool = False
+    max_ttl: Duration | None = None
+    durable: bool | None = None
+    tls: bool | None = None
+    tls_insecure: bool | None = None
     tls_ca_file: str | None = None
     tls_ca_dir: str | None = None
     tls_cert_file: str | None = None
@@ -114,6 +126,9 @@ class Options:
 
 _TEXTS = ("username", "password", "password_file", "prefix", "tls_ca_file", "tls_ca_dir",
           "tls_cert_file", "tls_key_file", "tls_name")
+_DURATIONS = ("node_timeout", "connect_timeout", "max_ttl")
+_FLAGS = ("durable", "tls", "tls_insecure")
+UINT_MAX = 2 ** 32 - 1
 
 
 class NativeOptions:
@@ -130,29 +145,21 @@ class NativeOptions:
                     raise TypeError(f"{name} is a str, not a {type(text).__name__}")
                 if "\0" in text:
                     raise _bad("BAD_OPTION", f"{name} has a NUL byte")
+            if text:
                 self._kept.append(ffi.new("char[]", os.fsencode(text)))
                 setattr(self.struct, name, self._kept[-1])
-        if not 0 <= options.quorum <= lib.REDLOCK_NODES_MAX:
-            raise _bad("BAD_OPTION", f"quorum is {options.quorum}, and must be from 0 to "
-                                     f"{lib.REDLOCK_NODES_MAX}")
-        self.struct.quorum = options.quorum
-        self.struct.node_timeout_ms = to_ms(options.node_timeout, "node_timeout", up=True)
-        if options.connect_timeout is not None:
-            self.struct.connect_timeout_ms = to_ms(options.connect_timeout, "connect_timeout",
-                                                   up=True)
-        if options.drift_ppm is not None:
-            if not 0 <= options.drift_ppm < 2 ** 32:
-                raise _bad("BAD_OPTION", f"drift_ppm is {options.drift_ppm}, out of range")
-            self.struct.drift_ppm = options.drift_ppm
-        self.struct.max_ttl_ms = to_ms(options.max_ttl, "max_ttl")
-        for name in ("durable", "tls", "tls_insecure"):
-            setattr(self.struct, name, getattr(options, name))
+        for name, most in (("quorum", lib.REDLOCK_NODES_MAX), ("drift_ppm", UINT_MAX)):
+            if (number := getattr(options, name)) is not None:
+                setattr(self.struct, name, in_range(name, number, 0, most))
+        for name in _DURATIONS:
+            if (duration := getattr(options, name)) is not None:
+                setattr(self.struct, name + "_ms", to_ms(duration, name, up=name != "max_ttl"))
+        for name in _FLAGS:
+            if (flag := getattr(options, name)) is not None:
+                setattr(self.struct, name, flag)
 
 
 # --- nodes, and the configuration of the command `redlock` ---
-
-_OTHERS = ("drift_ppm", "durable", "tls", "tls_insecure")
-
 
 def from_environment() -> tuple[list[str], Options]:
     """Nodes and options as the command finds them: redlock_settings_read()."""
@@ -163,19 +170,19 @@ def from_environment() -> tuple[list[str], Options]:
     native = found.options
     if found.warning != NULL:
         logging.getLogger("redlock_quorum").warning("%s", os.fsdecode(ffi.string(found.warning)))
-    values: dict[str, Any] = {name: getattr(native, name) for name in _OTHERS}
+    values: dict[str, Any] = {name: getattr(native, name) for name in ("drift_ppm", *_FLAGS)}
     for name in _TEXTS:
         if (text := getattr(native, name)) != NULL:
             values[name] = os.fsdecode(ffi.string(text))
-    for name in ("node_timeout", "connect_timeout", "max_ttl"):
+    for name in _DURATIONS:
         values[name] = getattr(native, name + "_ms") / 1000
     return [os.fsdecode(ffi.string(found.uris[at])) for at in range(found.count)], Options(**values)
 
 
 def _merge(options: Options, found: Options) -> Options:
-    """`options`, and what was found where they are at their defaults."""
+    """`options`, and what was found where they are None."""
     given = {field.name: value for field in dataclasses.fields(Options)
-             if (value := getattr(options, field.name)) != field.default}
+             if (value := getattr(options, field.name)) is not None}
     if "password" in given or "password_file" in given:  # one of them replaces both
         found = dataclasses.replace(found, password=None, password_file=None)
     return dataclasses.replace(found, **given)

@@ -3,12 +3,117 @@ import asyncio
 import contextlib
 import datetime
 import functools
+import inspect
+import os
+import subprocess
+import sys
 
 import lab
 import pytest
 from conftest import enter, leave, of_both, settled
 
 import redlock_quorum as rq
+
+# What the class for threads has and that for asyncio has not, and the reverse.
+ONLY_THREADS = {"Client.lock(recursive)", "Client.lock_many(recursive)",
+                "Client.locked(recursive)", "Client.shared(recursive)",
+                "Client.observe(changed)", "Hold.wait_lost(timeout)"}
+ONLY_ASYNCIO = {"Client.aclose", "Client.aclose(self)"}
+
+
+def public(kind, name):
+    """Its names, and the parameters of its methods with their defaults."""
+    found = {}
+    for member, value in inspect.getmembers(kind):
+        if not member.startswith("_"):
+            found[f"{name}.{member}"] = None
+            if callable(value):
+                found |= {f"{name}.{member}({each.name})": (each.kind, each.default)
+                          for each in inspect.signature(value).parameters.values()}
+    return found
+
+
+@pytest.mark.parametrize("name", ["Client", "Hold", "Lock", "Election"])
+def test_the_names_of_the_twins(name):
+    threads, tasks = public(getattr(rq, name), name), public(getattr(rq, f"Async{name}"), name)
+    assert set(threads) - set(tasks) == {each for each in ONLY_THREADS if each.startswith(name)}
+    assert set(tasks) - set(threads) == {each for each in ONLY_ASYNCIO if each.startswith(name)}
+    assert {each: threads[each] for each in threads if each in tasks} == {
+        each: tasks[each] for each in tasks if each in threads}
+
+
+@of_both()
+async def test_what_the_nodes_replied(client, close, quorum):
+    hold = await settled(client.lock("k", ttl=60).acquire())
+    replies = await settled(hold.explain())
+    assert {each.uri for each in replies} == set(quorum.uris)
+    assert sum(each.verdict == "granted" for each in replies) >= 3
+    assert "acquire" in (await settled(client.record())).lower()
+    await settled(hold.release())
+    assert await settled(hold.explain()) == ()
+    lost = await settled(client.lock("k", ttl=60).acquire())
+    await settled(client.break_lock("k"))
+    for call in lost.extend, lost.release:
+        with pytest.raises(rq.Lost):
+            await settled(call())
+        assert await settled(lost.explain()) == lost.why_lost.nodes != ()
+    hold = await settled(client.lock("k").acquire())
+    await settled(close())
+    assert await settled(hold.explain()) == ()
+
+
+@of_both()
+async def test_a_release_that_is_not_confirmed(client, close, quorum):
+    lock = client.lock("k", ttl=60)
+    for release in (lambda hold: hold.release(confirm=False),
+                    lambda _: lock.release(confirm=False)):
+        hold = await settled(lock.acquire())
+        await settled(release(hold))
+        assert hold.lost and hold.valid() == 0
+        lab.wait_for(lambda: quorum.keys() == 0, "no key")
+        with pytest.raises(rq.NotHeld):
+            await settled(release(hold))
+    lost = await settled(lock.acquire())
+    await settled(client.break_lock("k"))
+    with pytest.raises(rq.Lost):
+        await settled(lost.extend())
+    with pytest.raises(rq.Lost):
+        await settled(lost.release(confirm=False))
+    hold = await settled(lock.acquire())
+    quorum.kill(0, 1, 2)
+    await settled(hold.release(confirm=False))
+
+
+ENDS = """
+import asyncio, os, sys
+import redlock_quorum as rq
+from conftest import settled
+async def main(client):
+    hold = await settled(client.lock("k", ttl=3600).acquire())
+    await settled(hold.release(confirm=False))
+    os._exit(0)
+asyncio.run(main(getattr(rq, sys.argv[1])(sys.argv[2:], rq.Options(node_timeout=5))))
+"""
+
+
+@pytest.mark.parametrize("kind", ["Client", "AsyncClient"])
+def test_a_release_is_written_when_it_returns(quorum, kind):
+    subprocess.run([sys.executable, "-c", ENDS, kind, *quorum.uris], check=True, timeout=60,
+                   env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    lab.wait_for(lambda: quorum.keys() == 0, "no key")
+
+
+@of_both()
+async def test_slots_that_cannot_be(client, close, quorum):
+    for count in -1, 0, 129:
+        with pytest.raises(rq.BadInput, match=f"slots is {count}, and must be at") as bad:
+            client.slots("k", count)
+        assert bad.value.code == "BAD_OPTION"
+
+
+def test_no_repr_has_a_token():
+    leader = rq.Leader(known=True, term=1, id="me", token="hush")
+    assert "hush" not in repr(leader) and "hush" not in f"{leader}" and leader.token == "hush"
 
 
 @of_both()

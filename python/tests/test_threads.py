@@ -621,8 +621,16 @@ def test_options_and_the_configuration(quorum, monkeypatch, tmp_path):
     uris, options = _values.settle(None, rq.Options(label="w", tls_ca_file="mine.crt"))
     assert uris == quorum.uris
     assert options == rq.Options(label="w", tls_ca_file="mine.crt", prefix="p:",
-                                 node_timeout=5, connect_timeout=5, drift_ppm=10000,
-                                 durable=True, password_file=str(secret))
+                                 node_timeout=5, connect_timeout=5, drift_ppm=10000, max_ttl=0,
+                                 durable=True, tls=False, tls_insecure=False,
+                                 password_file=str(secret))
+    no = rq.Options(prefix="", node_timeout=0, durable=False, password_file="", tls_ca_file="")
+    options = _values.settle(None, no)[1]
+    for name, value in vars(no).items():
+        assert value is None or getattr(options, name) == value, name
+    native = _values.NativeOptions(options).struct
+    assert not (native.prefix or native.password_file or native.tls_ca_file or native.durable
+                or native.node_timeout_ms)
     monkeypatch.setenv("REDLOCK_PASSWORD", "secret")
     assert _values.settle(None, rq.Options())[1].password == "secret"
     for mine in (rq.Options(password="mine"), rq.Options(password_file="mine")):
