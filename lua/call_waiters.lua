@@ -1,5 +1,5 @@
 -- part: reads before, entry, gone, key, own, waits; sets awaited, call_next, free, queues_of
--- A release notifies the first waiters of each key. A set that moves to the queue of another key
+-- Notifies the first waiters of each key of a set. One that moves to the queue of another key
 -- notifies the next waiter of the one that it leaves, if that is free.
 local function call_next(name, waits)
   local queue, intents, only_readers, freed = name .. '!queue', name .. '!intent', false, ' 0'

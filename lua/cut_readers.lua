@@ -1,6 +1,6 @@
 -- part: reads key, latest; sets list
--- A reader of a fenced lock whose time is over later than any such lock's means that the clock was
--- set back. A plain lock may have a longer TTL.
+-- Shortens the time of readers of a fenced lock that is over later than any such lock's: the clock
+-- was set back. A plain lock may have a longer TTL.
 local list = redis.pcall('ZRANGE', key, '-100', '-1', 'WITHSCORES')
 for i = 1, #list, 2 do
   if tonumber(list[i + 1]) > latest and string.find(list[i], '^g:') and list[i] ~= ARGV[1] then

@@ -1,29 +1,44 @@
 #!/usr/bin/env python3
-"""Turns Lua scripts into C: embed.py OUT.h FILE.lua..."""
+"""Turns Lua scripts into C: embed.py OUT.h FILE.lua...
+
+Beside OUT.h it writes each script as a file that can be read: its parts are in it, and the
+comments.
+"""
 import hashlib
 import pathlib
 import sys
 
 sys.dont_write_bytecode = True
+import constants  # noqa: E402
 import variables  # noqa: E402
 
 
-def lines_of(path):
-    """Without comments and indentation; a line that names a part stands for it."""
-    for line in map(str.strip, path.read_text().splitlines()):
-        if line.startswith(variables.WITH):
-            yield from lines_of(path.parent / line.removeprefix(variables.WITH))
-        elif line and not line.startswith("--"):
-            yield line
+def expand(path, indent=""):
+    """The lines, with those of a part below the line that names it."""
+    for line in path.read_text().splitlines():
+        code = line.strip()
+        yield indent + (line if code.startswith("--") else constants.put_into(line))
+        if code.startswith(variables.WITH):
+            yield from expand(path.parent / code.removeprefix(variables.WITH),
+                              indent + line[:line.index(code)])
 
 
 def body(path):
-    """The script as its bytes go over the wire."""
+    """The script as its bytes go over the wire: without comments and indentation."""
     variables.check(path)
-    return "\n".join(lines_of(path))
+    lines = map(str.strip, expand(path))
+    return "\n".join(line for line in lines if line and not line.startswith("--"))
+
+
+def write(path, lines):
+    """A file that does not change keeps its time, so that nothing is built again."""
+    text = "\n".join(lines) + "\n"
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
 
 
 def main(out, *files):
+    out = pathlib.Path(out)
     # A compiler need not support strings above 4,095 bytes; all that we know do.
     text = ["/* Made by lua/embed.py. */", "#ifndef RL_SCRIPTS_H", "#define RL_SCRIPTS_H", "",
             "#pragma GCC diagnostic push",
@@ -41,8 +56,8 @@ def main(out, *files):
             "};",
             "",
         ]
-    text += ["#pragma GCC diagnostic pop", "", "#endif", ""]
-    pathlib.Path(out).write_text("\n".join(text))
+        write(out.parent / path.name, expand(path))
+    write(out, [*text, "#pragma GCC diagnostic pop", "", "#endif"])
 
 
 if __name__ == "__main__":

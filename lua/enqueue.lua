@@ -1,7 +1,8 @@
 -- part: reads entry, key, life, waited; sets entered, freed, gone, intents, queue, waits
--- The wait queue of a key: a sorted set of queue entries. The score is the time since when
--- the waiter waits, in us of this node's clock. An entry is the channel to which the waiter's
--- client subscribes, a space, and a number; of a reader, ' r' follows.
+-- Adds a waiter to the wait queue of a key, or removes it. The queue is a sorted set of queue
+-- entries. The score is the time since when the waiter waits, in us of this node's clock. An entry
+-- is the channel to which the waiter's client subscribes, a space, and a number; of a reader, ' r'
+-- follows.
 -- A waiter that is no reader has an intent, too: no reader that has waited for a shorter time
 -- comes before it. The intent lasts for `life` ms, unless the waiter renews it: one that died
 -- must not keep readers out.
@@ -12,7 +13,7 @@ local queue, intents, freed, gone = key .. '!queue', key .. '!intent', ' 0', fal
 local waits = entry and waited ~= ''
 local entered = not entry or pcall(function()
   if not waits then
-    gone = tonumber(redis.call('ZSCORE', queue, entry) or 4e15) >= 4e15
+    gone = tonumber(redis.call('ZSCORE', queue, entry) or NOTIFIED) >= NOTIFIED
     redis.call('ZREM', queue, entry)
     if life then
       redis.pcall('ZREM', intents, entry)
@@ -29,7 +30,7 @@ local entered = not entry or pcall(function()
   end
   -- One that was notified and died, or whose process has left the lock to another, would stay.
   local last = redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')
-  if tonumber(last[2]) >= 4e15 then
+  if tonumber(last[2]) >= NOTIFIED then
     local ends = redis.pcall('ZSCORE', intents, last[1])
     if type(ends) ~= 'string' or tonumber(ends) < now then
       redis.call('ZREM', queue, last[1])

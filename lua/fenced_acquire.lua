@@ -8,7 +8,7 @@ end
 -- with late.lua
 -- with reserve.lua
 if not ahead and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[4]) then
-  redis.call('SET', KEYS[2], known, 'PX', '86400000')
+  redis.call('SET', KEYS[2], known, 'PX', FENCE_LIFE)
   return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known
 end
 local key = KEYS[1]

@@ -20,6 +20,6 @@ elseif ahead then
 end
 for i = 1, count do
   redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[4])
-  redis.call('SET', KEYS[count + i], known, 'PX', '86400000')
+  redis.call('SET', KEYS[count + i], known, 'PX', FENCE_LIFE)
 end
 return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known

@@ -23,5 +23,5 @@ end
 local latest = clock + tonumber(ARGV[3])
 -- with cut_readers.lua
 -- with store_reader.lua
-redis.call('SET', KEYS[2], known, 'PX', '86400000')
+redis.call('SET', KEYS[2], known, 'PX', FENCE_LIFE)
 return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known

@@ -21,4 +21,4 @@ end
 local fence = tonumber(ARGV[2])
 -- A fence must stay close to the clocks: otherwise it could stay ahead of a node that forgot
 -- it, even after the quarantine.
-local ahead = fence > now + 5000000
+local ahead = fence > now + AHEAD_MAX

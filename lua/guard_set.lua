@@ -20,4 +20,4 @@ for i = count + 1, 2 * count do
   end
 end
 local fence = tonumber(ARGV[2])
-local ahead = fence > now + 5000000
+local ahead = fence > now + AHEAD_MAX

@@ -30,10 +30,10 @@ for i, key in ipairs(KEYS) do
       end
     end
     for at = 1, #queue, 2 do
-      waiting = waiting + (tonumber(queue[at + 1]) < 4e15 and 1 or 0)
+      waiting = waiting + (tonumber(queue[at + 1]) < NOTIFIED and 1 or 0)
     end
     local waited = waiting > 0 and tonumber(queue[2]) > 0 and time[1] * 1000 + time[2] / 1000 - queue[2] / 1000 or 0
-    local stored = string.find(found, '^[fg]:') and redis.pcall('GETRANGE', key .. '!fence', '0', '23')
+    local stored = string.find(found, '^[FENCED_LETTERS]:') and redis.pcall('GETRANGE', key .. '!fence', '0', '23')
     local number = tonumber(type(stored) == 'string' and stored) or 0
     local fence = number > 0 and number <= 9007199254740991 and number or 0
     entry = string.format('%d %d %.0f %.0f %d %.0f %.0f ', #found, #readers,

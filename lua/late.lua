@@ -1,5 +1,5 @@
 -- part: reads now
--- A command that was delayed on its way must not store a lock any more.
+-- Refuses a command that was delayed on its way: it must not store a lock any more.
 if now - tonumber(ARGV[5]) > 1000000 then
   return redis.error_reply('LATE to lock anything')
 end

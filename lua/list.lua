@@ -22,8 +22,8 @@ for _, count in ipairs({ARGV[5], '8', '1'}) do
       if not names then
         -- with look.lua
         local whole = found and #found < 100 and found .. '@' or ''
-        local digits = string.match(whole, '^[prs]:?([A-Z]*[a-z2-7]+)@')
-          or string.match(whole, '^[fg]:([A-Z]*[a-z2-7]+)@') or ''
+        local digits = string.match(whole, '^[LETTERS]([A-Z]*[a-z2-7]+)@')
+          or string.match(whole, '^[COLON_LETTERS]:([A-Z]*[a-z2-7]+)@') or ''
         wanted = ARGV[4] == '1' and found or #digits == 32
         others = found and not wanted and 1 or others
       end

@@ -1,7 +1,8 @@
 -- part: reads key, time; sets clock, digits, first, member, mine, value, whole, writer
--- Readers: a sorted set of their tokens. The score is when the time of each is over, in ms of
--- this node's clock; the key expires with the last. A sorted set without an expiry, or of other
--- members, is another program's. `first`: the first of them.
+-- Reads a lock that readers share, and removes those whose time is over. It is a sorted set of
+-- their tokens. The score is when the time of each is over, in ms of this node's clock; the key
+-- expires with the last. A sorted set without an expiry, or of other members, is another
+-- program's. `first`: the first of them.
 -- `mine` is the score of the token. `writer`: the key holds it as a writer's, since before a
 -- downgrade. `value` is what the key holds if not readers.
 local clock = time[1] * 1000 + (time[2] - time[2] % 1000) / 1000

@@ -1,5 +1,5 @@
 -- part: reads ahead; sets marked
--- A node that may not vote, or whose clock is far behind the fence, changes nothing.
+-- Refuses on a node that may not vote, or whose clock is far behind the fence: it changes nothing.
 -- with check_marker.lua
 if not marked then
   return redis.error_reply('MARKER is another')

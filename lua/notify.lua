@@ -12,7 +12,7 @@
 -- A client that queues itself with this release notifies no waiter: it did not get the lock,
 -- and tries again as all others do.
 local entries = waits and {} or redis.pcall('ZRANGE', queue, '0', '1', 'WITHSCORES')
-local awaited = entries[1] and tonumber(entries[2]) < 4e15
+local awaited = entries[1] and tonumber(entries[2]) < NOTIFIED
 if awaited then
   local function call(one, rank)
     local channel, number = string.match(one or '', '^(.*) (%d+)')
@@ -29,7 +29,7 @@ if awaited then
       end
       local one, since = entries[i], tonumber(entries[i + 1])
       local reads = string.sub(one or '', -2) == ' r'
-      if not one or since >= 4e15 then
+      if not one or since >= NOTIFIED then
         return
       elseif (found or only_readers) and not reads then
         if found and not only_readers then
@@ -38,13 +38,13 @@ if awaited then
         return
       end
       if type(redis.pcall('ZSCORE', intents, one)) == 'string' then
-        redis.call('ZADD', queue, string.format('%.0f', since + 4e15), one)
+        redis.call('ZADD', queue, string.format('%.0f', since + NOTIFIED), one)
       else
         redis.call('ZREM', queue, one)
       end
       found = call(one, ' 0') or found
       if found and not reads then
-        if tonumber(entries[i + 3] or 4e15) < 4e15 then
+        if tonumber(entries[i + 3] or NOTIFIED) < NOTIFIED then
           call(entries[i + 2], ' 1')
         end
         return

@@ -5,5 +5,5 @@ if fence > stored then
   known = ARGV[2]
 end
 for i = count + 1, fence > 0 and 2 * count or 0 do
-  redis.call('SET', KEYS[i], known, 'PX', '86400000')
+  redis.call('SET', KEYS[i], known, 'PX', FENCE_LIFE)
 end

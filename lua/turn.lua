@@ -1,5 +1,5 @@
 -- part: reads key, time, value, waited; sets pttl, value
--- A waiter that is no reader goes first, before a reader that has waited for a shorter time.
+-- Refuses a reader (`value`) if a waiter that is no reader has waited for longer.
 local pttl = value and redis.call('PTTL', key)
 if not value then
   pcall(function()
@@ -7,7 +7,7 @@ if not value then
     local list = redis.call('ZRANGE', key .. '!intent', '-100', '-1', 'WITHSCORES')
     for i = 1, #list, 2 do
       local since = tonumber(redis.call('ZSCORE', key .. '!queue', list[i]) or nil)
-      if since and tonumber(list[i + 1]) > now and now - since % 4e15 > (tonumber(waited) or 0) then
+      if since and tonumber(list[i + 1]) > now and now - since % NOTIFIED > (tonumber(waited) or 0) then
         value, pttl = 'a waiting writer', (list[i + 1] - now) / 1000 + 1
         return
       end

@@ -11,7 +11,10 @@ It knows as much of Lua as the scripts use.
 """
 import re
 
-GLOBALS = {"ARGV", "KEYS", "ipairs", "pcall", "redis", "string", "table", "tonumber", "type", "unpack"}
+import constants
+
+GLOBALS = {"ARGV", "KEYS", "ipairs", "pcall", "redis", "string", "table", "tonumber", "type", "unpack",
+           *constants.VALUES}
 KEYWORDS = set("and break do else elseif end false for function if in local nil not or repeat "
                "return then true until while".split())
 WITH, PART = "-- with ", "-- part:"

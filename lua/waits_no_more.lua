@@ -1,4 +1,4 @@
 -- part: reads intents, queue, waiter
--- A client that waited as a writer, and has downgraded.
+-- Takes a client that waited as a writer, and has downgraded, off the queue.
 redis.pcall('ZREM', queue, waiter)
 redis.pcall('ZREM', intents, waiter)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""lua/embed.py refuses a script or a part that uses a variable otherwise than it declares."""
+"""lua/embed.py refuses a script or a part that uses a variable otherwise than it declares, and puts
+values in the place of constants."""
 import pathlib
 import sys
 import tempfile
@@ -8,6 +9,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "lua"))
+import constants  # noqa: E402
 import embed  # noqa: E402
 import variables  # noqa: E402
 
@@ -98,6 +100,42 @@ class Variables(unittest.TestCase):
         text = "".join(path.read_text() for path in files)
         for path in filter(variables.is_part, files):
             self.assertIn(f"{variables.WITH}{path.name}\n", text)
+
+
+class Constants(unittest.TestCase):
+    def test_a_value_takes_the_place_of_the_name(self):
+        self.assertEqual(constants.put_into("since % NOTIFIED, NOTIFIED_TWICE, '^[FENCED_LETTERS]:'"),
+                         "since % 4e15, NOTIFIED_TWICE, '^[fg]:'")
+
+    def test_each_is_used_and_none_is_written_out(self):
+        lines = [line for path in (ROOT / "lua").glob("*.lua") for line in path.read_text().splitlines()
+                 if not line.strip().startswith("--") and path.name != "note_hold.lua"]
+        for name, value in constants.VALUES.items():
+            with self.subTest(name):
+                self.assertTrue(any(constants.put_into(line) != line and name in line for line in lines))
+                if "LETTERS" not in name:
+                    self.assertFalse([line for line in lines if value in line])
+
+    def test_letters_are_those_of_the_table_of_kinds(self):
+        kinds = constants.KINDS.read_text()
+        toys = """
+    {
+        .type = REDLOCK_KIND_TOY,
+        .mark = "y",
+        .word = "TOYS",
+    },
+    {
+        .type = REDLOCK_KIND_TOY,
+        .mark = "z:",
+        .is_fenced = true,
+    },
+"""
+        before, after = constants.letters(kinds), constants.letters(kinds + toys)
+        self.assertEqual(after, {"LETTERS": before["LETTERS"] + "y",
+                                 "COLON_LETTERS": before["COLON_LETTERS"] + "z",
+                                 "FENCED_LETTERS": before["FENCED_LETTERS"] + "z"})
+        with self.assertRaises(AssertionError):
+            constants.letters(kinds + '.mark = "toy",')
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def embed(mutation, folder):
     (scripts / mutation["source"].name).write_text(mutation["text"])
     whole = [path for path in sorted(scripts.glob("*.lua"))
              if not path.read_text().startswith("-- part")]
-    recipe.run([sys.executable, scripts / "embed.py", folder / "scripts.h", *whole], folder)
+    recipe.run([sys.executable, recipe.ROOT / "lua/embed.py", folder / "scripts.h", *whole], folder)
     return folder
 
 

@@ -1,6 +1,7 @@
 /* Cases that test/integration/simulated_server.c cannot compare with a real server: faults
    that a test of the simulator makes. The replies are those that Redis gives. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 #include "core/kind.h"
 #include "sim/redis/redis.h"
@@ -119,6 +120,41 @@ Test(simulated_redis, fails_at_any_call_of_a_script)
                acquires ? "$16\r\n1700000000000000\r\n" : "$-1\r\n");
         close_fixture(&fixture);
     }
+}
+
+/* The letters of lua/list.lua are made of the table of kinds. */
+static bool is_listed(const char *mark, const char *word)
+{
+    static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
+    struct fixture fixture;
+    char set[64];
+    open_fixture(&fixture);
+    snprintf(set, sizeof(set), "SET k %s%s%s", mark, word, digits + strlen(word));
+    expect(&fixture, set, NOW, "+OK\r\n");
+    const struct rl_script *list =
+        rl_kind_that_is(false, REDLOCK_KIND_EXCLUSIVE)->script[RL_CMD_LIST];
+    const struct rl_word words[] = {
+        {"EVAL", 4}, {list->body, list->len},
+        {"0", 1},    {"0", 1},
+        {"*", 1},    {"0", 1},
+        {"0", 1},    {"100", 3},
+    };
+    receive(&fixture, words, sizeof(words) / sizeof(words[0]), NOW);
+    bool listed = replied(&fixture, "\r\n1 k\r\n");
+    close_fixture(&fixture);
+    return listed;
+}
+
+Test(simulated_redis, lists_tokens_of_each_kind)
+{
+    size_t kinds;
+    const struct rl_kind *kind = rl_kinds(&kinds);
+    for (size_t i = 0; i < kinds; i++)
+        cr_expect(is_listed(kind[i].mark, kind[i].word ? kind[i].word : ""), "kind %zu: %s",
+                  i, kind[i].mark);
+    cr_expect_not(is_listed("", ""));
+    cr_expect_not(is_listed("x", ""));
+    cr_expect_not(is_listed("p:", ""));
 }
 
 Test(simulated_redis, keeps_a_key_in_its_last_millisecond_or_not)
