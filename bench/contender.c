@@ -271,15 +271,14 @@ static void open_nodes(void)
     const char *node[NODES_MAX];
     size_t count = 0;
     redlock_options options;
-    redlock_error error;
     char *list = getenv("REDLOCK_NODES");
     for (char *at = strtok(list, ","); at && count < NODES_MAX; at = strtok(NULL, ","))
         node[count++] = at;
     redlock_options_init(&options);
     options.username = getenv("REDLOCK_USERNAME");
     options.password = getenv("REDLOCK_PASSWORD");
-    if (redlock_sync_new(node, count, &options, &nodes, &error) != REDLOCK_OK)
-        fail(error.text);
+    if (redlock_sync_new(node, count, &options, &nodes) != REDLOCK_OK)
+        fail(redlock_last_error()->text);
     if (redlock_stop_new(nodes, &stop) != REDLOCK_OK)
         fail("out of memory");
 }

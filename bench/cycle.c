@@ -146,10 +146,9 @@ static void on_order(evutil_socket_t fd, short what, void *arg)
 static void cycle_in_loop(const char *const *uris, size_t nodes,
                           const redlock_options *options, const char *kind)
 {
-    redlock_error error;
     base = event_base_new();
-    if (redlock_client_new(base, uris, nodes, options, &client, &error) != REDLOCK_OK)
-        lap_fail(error.text);
+    if (redlock_client_new(base, uris, nodes, options, &client) != REDLOCK_OK)
+        lap_fail(redlock_last_error()->text);
     redlock_lease_options_init(&terms);
     terms.ttl_ms = LAP_TTL_MS;
     terms.fenced = strcmp(kind, "fenced") == 0;
@@ -221,10 +220,9 @@ static void *cycle_in_thread(void *arg)
 static void cycle_in_threads(const char *const *uris, size_t nodes,
                              const redlock_options *options)
 {
-    redlock_error error;
     struct lap_order order;
-    if (redlock_sync_new(uris, nodes, options, &sync_nodes, &error) != REDLOCK_OK)
-        lap_fail(error.text);
+    if (redlock_sync_new(uris, nodes, options, &sync_nodes) != REDLOCK_OK)
+        lap_fail(redlock_last_error()->text);
     for (unsigned i = 0; i < LAP_LANES_MAX; i++) {
         lap_key(i, worker[i].key);
         lap_log_init(&worker[i].log);

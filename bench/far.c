@@ -79,7 +79,7 @@ static void make_client(void *arg)
         uris[i] = text[i];
     }
     check(redlock_client_new(process_loop(&far->process), uris, far->terms.n, &options,
-                             &far->client, NULL));
+                             &far->client));
 }
 
 static void on_told(redlock_lease *lease, const redlock_result *result, void *arg)

@@ -174,10 +174,9 @@ static void open_client(const redlock_options *options)
 {
     const char *uri[LAP_NODES_MAX];
     size_t nodes = lap_nodes(uri);
-    redlock_error error;
     base = event_base_new();
-    if (redlock_client_new(base, uri, nodes, options, &client, &error) != REDLOCK_OK)
-        lap_fail(error.text);
+    if (redlock_client_new(base, uri, nodes, options, &client) != REDLOCK_OK)
+        lap_fail(redlock_last_error()->text);
 }
 
 int main(int argc, char **argv)

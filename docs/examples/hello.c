@@ -26,7 +26,7 @@ int main(int argc, char **argv)
     struct event_base *base = event_base_new();
     redlock_client *client;
     redlock_lease *lease;
-    if (redlock_client_new(base, nodes, (size_t)argc - 1, NULL, &client, NULL) ||
+    if (redlock_client_new(base, nodes, (size_t)argc - 1, NULL, &client) ||
         redlock_acquire(client, "hello", 5, NULL, enter, client, &lease))
         return 1;
     event_base_dispatch(base);

@@ -96,9 +96,8 @@ static void try_to_sell(struct worker *worker)
 static void work(const char *const *nodes, size_t count)
 {
     struct worker worker = {.base = event_base_new()};
-    redlock_error error;
-    if (redlock_client_new(worker.base, nodes, count, NULL, &worker.client, &error))
-        fail(error.text);
+    if (redlock_client_new(worker.base, nodes, count, NULL, &worker.client))
+        fail(redlock_last_error()->text);
     try_to_sell(&worker);
     event_base_dispatch(worker.base);
     event_base_free(worker.base);

@@ -54,13 +54,12 @@ static void await(redlock_code started)
 static redlock_client *new_client(const char *const *nodes, size_t count)
 {
     redlock_client *client;
-    redlock_error error;
     redlock_options options;
     redlock_options_init(&options);
     /* late replies on a busy machine do not change the result */
     options.node_timeout_ms = 10000;
-    if (redlock_client_new(base, nodes, count, &options, &client, &error))
-        fail(error.text);
+    if (redlock_client_new(base, nodes, count, &options, &client))
+        fail(redlock_last_error()->text);
     return client;
 }
 

@@ -43,8 +43,7 @@ static void *read_page(void *arg)
 int main(int argc, char **argv)
 {
     pthread_t reader[READERS];
-    if (redlock_sync_new((const char *const *)argv + 1, (size_t)argc - 1, NULL, &sync,
-                         NULL))
+    if (redlock_sync_new((const char *const *)argv + 1, (size_t)argc - 1, NULL, &sync))
         return 1;
     for (int i = 0; i < READERS; i++)
         pthread_create(&reader[i], NULL, read_page, NULL);

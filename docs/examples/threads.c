@@ -22,8 +22,7 @@ int main(int argc, char **argv)
 {
     pthread_t thread[THREADS];
     redlock_sync *sync;
-    if (redlock_sync_new((const char *const *)argv + 1, (size_t)argc - 1, NULL, &sync,
-                         NULL)) {
+    if (redlock_sync_new((const char *const *)argv + 1, (size_t)argc - 1, NULL, &sync)) {
         fprintf(stderr, "threads: %s\n", redlock_last_error()->text);
         return 1;
     }

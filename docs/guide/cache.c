@@ -45,8 +45,8 @@ int main(int argc, char **argv)
     char draft[4096];
     redlock_sync *nodes;
     int result = 0;
-    if (argc < 4 || redlock_sync_new((const char *const *)argv + 3, (size_t)argc - 3, NULL,
-                                     &nodes, NULL))
+    if (argc < 4 ||
+        redlock_sync_new((const char *const *)argv + 3, (size_t)argc - 3, NULL, &nodes))
         return fputs("usage: cache SOURCE PAGE redis://a ...\n", stderr), 64;
     source = argv[1], page = argv[2];
     snprintf(draft, sizeof(draft), "%s.%d", page, getpid());

@@ -19,8 +19,7 @@ struct lock_thread {
     {
         evthread_use_pthreads(); /* before event_base_new(): all threads post to it */
         base = event_base_new();
-        if (redlock_client_new(base, uris, count, nullptr, &client, nullptr) !=
-            REDLOCK_OK) {
+        if (redlock_client_new(base, uris, count, nullptr, &client) != REDLOCK_OK) {
             event_base_free(base);
             throw std::runtime_error(redlock_last_error()->text);
         }

@@ -42,8 +42,7 @@ int main(int argc, char **argv)
     redlock_lock_options_init(&options);
     options.kind = REDLOCK_KIND_SLOT;
     options.slots = DEVICES; /* the same number in all programs */
-    if (redlock_sync_new((const char *const *)argv + 1, (size_t)argc - 1, NULL, &nodes,
-                         NULL)) {
+    if (redlock_sync_new((const char *const *)argv + 1, (size_t)argc - 1, NULL, &nodes)) {
         fprintf(stderr, "%s\n", redlock_last_error()->text);
         return 1;
     }

@@ -388,8 +388,7 @@ static inline void redlock_options_init(redlock_options *options)
  * in threads of the library, at most 64 in the process. Such a thread may outlive the
  * client: a plugin that contains a static libredlock must not be unloaded by dlclose().
  * The loop does not end while the client exists. `base` must outlive the client: call
- * event_base_free() after redlock_client_free(). On failure `ret_error`, if not NULL, is a
- * copy of redlock_last_error().
+ * event_base_free() after redlock_client_free(). NULL options: the defaults.
  * Errors: BAD_NODES, BAD_URI, DUPLICATE_NODE, UNSUPPORTED (there is no TLS: this build has
  * none, or the system no OpenSSL), BAD_OPTION (also: a TLS file cannot be used), NO_MEMORY,
  * SYSTEM.
@@ -397,8 +396,7 @@ static inline void redlock_options_init(redlock_options *options)
 REDLOCK_API redlock_code redlock_client_new(struct event_base *base,
                                             const char *const *uris, size_t count,
                                             const redlock_options *options,
-                                            redlock_client **ret_client,
-                                            redlock_error *ret_error);
+                                            redlock_client **ret_client);
 
 /*
  * Ends every operation with REDLOCK_CANCELLED, sends the releases that the sockets accept

@@ -98,7 +98,7 @@ class settings
     static settings read(const char *file = nullptr, const char *nodes = nullptr)
     {
         redlock_settings *made = nullptr;
-        if (redlock_settings_read(file, nodes, &made, nullptr) != REDLOCK_OK)
+        if (redlock_settings_read(file, nodes, &made) != REDLOCK_OK)
             throw error(*redlock_last_error());
         return settings(made);
     }
@@ -179,7 +179,7 @@ class client
     void open(const char *const *uris, std::size_t count, const redlock_options *options)
     {
         redlock_sync *made = nullptr;
-        if (redlock_sync_new(uris, count, options, &made, nullptr) != REDLOCK_OK)
+        if (redlock_sync_new(uris, count, options, &made) != REDLOCK_OK)
             throw error(*redlock_last_error());
         sync_.reset(made);
     }

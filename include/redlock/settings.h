@@ -33,14 +33,13 @@ typedef struct redlock_settings {
  * pipe is read once, and must end within 5 s. A regular file that all users may write, or
  * that belongs to neither root nor the effective user, is refused. `nodes`, if not NULL,
  * overrides the list of nodes. If a value is refused, redlock_last_error() names it and its
- * line of the file, or its variable, but never a password; `ret_error`, if not NULL, is a
- * copy. A process that is setuid or alike reads no variable.
+ * line of the file, or its variable, but never a password.
+ * A process that is setuid or alike reads no variable.
  * Errors: BAD_NODES (there are none, or more than REDLOCK_NODES_MAX), BAD_OPTION (also: the
  * file or the password file cannot be read, or others may write the file), NO_MEMORY.
  */
 REDLOCK_API redlock_code redlock_settings_read(const char *file, const char *nodes,
-                                               redlock_settings **ret_settings,
-                                               redlock_error *ret_error);
+                                               redlock_settings **ret_settings);
 
 REDLOCK_API void redlock_settings_free(redlock_settings *settings);
 

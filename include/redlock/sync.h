@@ -60,8 +60,7 @@ typedef struct redlock_sync redlock_sync;
  */
 REDLOCK_API redlock_code redlock_sync_new(const char *const *uris, size_t count,
                                           const redlock_options *options,
-                                          redlock_sync **ret_sync,
-                                          redlock_error *ret_error);
+                                          redlock_sync **ret_sync);
 
 /*
  * Ends every wait with REDLOCK_CANCELLED, completes the releases of what was unlocked (for
@@ -126,7 +125,11 @@ REDLOCK_API void redlock_stop_free(redlock_stop *stop);
  */
 typedef struct redlock_failure {
     size_t size, node_size; /* set by redlock_failure_init() */
-    redlock_error error;    /* redlock_last_error(); OK: the call succeeded */
+    /*
+     * As redlock_last_error(), of the thread that called, until its next call that has a
+     * `failure`, or its end. Never NULL; its code is OK if the call succeeded.
+     */
+    const redlock_error *error;
     /* Time until the lock can be free, in ms, or REDLOCK_UNKNOWN. */
     int64_t remaining_ms;
     char holder[REDLOCK_TOKEN_MAX + 1]; /* its label, as in redlock_node; "": not known */

@@ -199,7 +199,7 @@ typedef struct redlock_options {
     void *trace_arg;
 } redlock_options;
 void redlock_options_init_sized(redlock_options *options, size_t size);
-redlock_code redlock_client_new(struct event_base *base, const char *const *uris, size_t count, const redlock_options *options, redlock_client **ret_client, redlock_error *ret_error);
+redlock_code redlock_client_new(struct event_base *base, const char *const *uris, size_t count, const redlock_options *options, redlock_client **ret_client);
 void redlock_client_free(redlock_client *client);
 typedef void redlock_drain_fn(redlock_client *client, _Bool clean, void *arg);
 redlock_code redlock_client_drain(redlock_client *client, int64_t timeout_ms, redlock_drain_fn *callback, void *arg);
@@ -383,7 +383,7 @@ typedef void redlock_leader_fn(redlock_observer *observer, const redlock_leader 
 redlock_code redlock_observe(redlock_client *client, const void *key, size_t key_len, redlock_leader_fn *callback, void *arg, redlock_observer **ret_observer);
 void redlock_observer_free(redlock_observer *observer);
 typedef struct redlock_sync redlock_sync;
-redlock_code redlock_sync_new(const char *const *uris, size_t count, const redlock_options *options, redlock_sync **ret_sync, redlock_error *ret_error);
+redlock_code redlock_sync_new(const char *const *uris, size_t count, const redlock_options *options, redlock_sync **ret_sync);
 void redlock_sync_free(redlock_sync *sync);
 size_t redlock_sync_nodes(const redlock_sync *sync);
 unsigned redlock_sync_quorum(const redlock_sync *sync);
@@ -396,7 +396,7 @@ void redlock_stop_free(redlock_stop *stop);
 typedef struct redlock_failure {
     size_t size,
     node_size;
-    redlock_error error;
+    const redlock_error *error;
     int64_t remaining_ms;
     char holder[128 + 1];
     redlock_node *nodes;
@@ -636,7 +636,7 @@ typedef struct redlock_settings {
     int64_t wait_ms;
     const char *warning;
 } redlock_settings;
-redlock_code redlock_settings_read(const char *file, const char *nodes, redlock_settings **ret_settings, redlock_error *ret_error);
+redlock_code redlock_settings_read(const char *file, const char *nodes, redlock_settings **ret_settings);
 void redlock_settings_free(redlock_settings *settings);
 redlock_code redlock_duration_read(const char *text, int64_t *ret_ms);
 #define REDLOCK_VERSION_NUMBER 10000

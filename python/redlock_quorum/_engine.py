@@ -221,8 +221,7 @@ class Engine(Handle):
         if self._event == NULL or lib.event_add(self._event, NULL) != 0:
             raise make_error(lib.REDLOCK_SYSTEM, "cannot create an event")
         made = ffi.new("redlock_client **")
-        if lib.redlock_client_new(self._base, uris.strings(), uris.count, options, made,
-                                  NULL) != lib.REDLOCK_OK:
+        if lib.redlock_client_new(self._base, uris.strings(), uris.count, options, made) != lib.REDLOCK_OK:
             raise of_last_call()
         self.client = made[0]
         self.quorum: int = int(lib.redlock_client_quorum(self.client))

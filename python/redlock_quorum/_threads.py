@@ -136,8 +136,7 @@ class Client(Handle):
         if self._spans:
             self._spans.set_options(native.struct)
         made = ffi.new("redlock_sync **")
-        if lib.redlock_sync_new(uris.strings(), uris.count, native.struct, made,
-                                NULL) != lib.REDLOCK_OK:
+        if lib.redlock_sync_new(uris.strings(), uris.count, native.struct, made) != lib.REDLOCK_OK:
             if self._spans:
                 self._spans.close()
             raise of_last_call()

@@ -164,7 +164,7 @@ class NativeOptions:
 def from_environment() -> tuple[list[str], Options]:
     """Nodes and options as the command finds them: redlock_settings_read()."""
     made = ffi.new("redlock_settings **")
-    if lib.redlock_settings_read(NULL, NULL, made, NULL) != lib.REDLOCK_OK:
+    if lib.redlock_settings_read(NULL, NULL, made) != lib.REDLOCK_OK:
         raise of_last_call()
     found = ffi.gc(made[0], lib.redlock_settings_free)
     native = found.options

@@ -9,11 +9,10 @@ int main(void)
     redlock_sync *sync = NULL;
     redlock_hold *hold;
     redlock_lock_options options;
-    redlock_error why;
-    if (redlock_settings_read(NULL, NULL, &settings, &why) != REDLOCK_OK ||
-        redlock_sync_new(settings->uris, settings->count, settings->options, &sync, &why) !=
+    if (redlock_settings_read(NULL, NULL, &settings) != REDLOCK_OK ||
+        redlock_sync_new(settings->uris, settings->count, settings->options, &sync) !=
             REDLOCK_OK) {
-        fprintf(stderr, "%s\n", why.text);
+        fprintf(stderr, "%s\n", redlock_last_error()->text);
         return 78;
     }
     redlock_lock_options_init(&options);

@@ -390,8 +390,7 @@ static redlock_code read_all(struct reader *reader, const char *file, const char
 }
 
 redlock_code redlock_settings_read(const char *file, const char *nodes,
-                                   redlock_settings **ret_settings,
-                                   redlock_error *ret_error)
+                                   redlock_settings **ret_settings)
 {
     struct settings *made = calloc(1, sizeof(*made));
     redlock_code code = made ? REDLOCK_OK : rl_fail_by_code(REDLOCK_NO_MEMORY);
@@ -407,8 +406,6 @@ redlock_code redlock_settings_read(const char *file, const char *nodes,
         return code;
     }
     make_printable();
-    if (ret_error)
-        *ret_error = *redlock_last_error();
     redlock_settings_free(made ? &made->shown : NULL);
     return code;
 }

@@ -57,11 +57,12 @@ static void fill_options(redlock_options *options, const redlock_options *found)
 
 void cli_configure(struct cli *cli)
 {
-    redlock_error why;
+    const redlock_error *why = redlock_last_error();
     redlock_settings *found;
-    if (redlock_settings_read(cli->config, cli->nodes, &found, &why) != REDLOCK_OK)
-        cli_fail(why.code == REDLOCK_NO_MEMORY ? CLI_FAILED : CLI_CONFIG, "%s%s", why.text,
-                 why.code == REDLOCK_BAD_NODES && why.reason == REDLOCK_REASON_EMPTY
+    if (redlock_settings_read(cli->config, cli->nodes, &found) != REDLOCK_OK)
+        cli_fail(why->code == REDLOCK_NO_MEMORY ? CLI_FAILED : CLI_CONFIG, "%s%s",
+                 why->text,
+                 why->code == REDLOCK_BAD_NODES && why->reason == REDLOCK_REASON_EMPTY
                      ? ", or -N"
                      : "");
     if (found->warning)

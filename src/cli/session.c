@@ -87,7 +87,7 @@ void cli_connect(struct cli *cli)
 {
     cli->base = cli_new_loop(cli);
     redlock_code code = redlock_client_new(cli->base, cli->uris, cli->uri_count,
-                                           &cli->options, &cli->client, NULL);
+                                           &cli->options, &cli->client);
     int exit_code = exit_of_failed_start(code);
     char why[CLI_ERROR];
     if (code != REDLOCK_OK)

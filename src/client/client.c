@@ -51,8 +51,9 @@ static bool init_parts(redlock_client *client, unsigned n)
            rl_members_init(&client->members, &client->nodes);
 }
 
-static redlock_code make(struct event_base *base, const char *const *uris, size_t count,
-                         const redlock_options *options, redlock_client **ret_client)
+redlock_code redlock_client_new(struct event_base *base, const char *const *uris,
+                                size_t count, const redlock_options *options,
+                                redlock_client **ret_client)
 {
     redlock_code code =
         rl_check_count(REDLOCK_BAD_NODES, "nodes", count, REDLOCK_NODES_MAX);
@@ -85,16 +86,6 @@ static redlock_code make(struct event_base *base, const char *const *uris, size_
     rl_loop_leave(&client->loop);
     *ret_client = client;
     return REDLOCK_OK;
-}
-
-redlock_code redlock_client_new(struct event_base *base, const char *const *uris,
-                                size_t count, const redlock_options *options,
-                                redlock_client **ret_client, redlock_error *ret_error)
-{
-    redlock_code code = make(base, uris, count, options, ret_client);
-    if (code != REDLOCK_OK && ret_error)
-        *ret_error = *redlock_last_error();
-    return code;
 }
 
 /* --- freeing --- */

@@ -7,11 +7,14 @@
 #include "base/options.h"
 #include "failed_nodes.h"
 
+static const redlock_error none = {.code = REDLOCK_OK};
+
 void redlock_failure_init_sized(redlock_failure *failure, size_t size, size_t node_size)
 {
     redlock_failure empty = {
         .size = size,
         .node_size = node_size,
+        .error = &none,
         .remaining_ms = REDLOCK_UNKNOWN,
     };
     rl_copy_sized(failure, size, &empty, sizeof(empty));
@@ -21,7 +24,7 @@ void rl_failure_clear(redlock_failure *failure)
 {
     if (!failure)
         return;
-    failure->error = (redlock_error){.code = REDLOCK_OK};
+    failure->error = &none;
     failure->remaining_ms = REDLOCK_UNKNOWN;
     failure->holder[0] = '\0';
     failure->count = 0;
@@ -83,7 +86,10 @@ redlock_code rl_failure_by_thread(redlock_failure *failure, redlock_code code,
 
 redlock_code rl_failure_finish(redlock_failure *failure, redlock_code code)
 {
-    if (failure && code != REDLOCK_OK)
-        failure->error = *redlock_last_error();
+    static _Thread_local redlock_error last;
+    if (failure && code != REDLOCK_OK) {
+        last = *redlock_last_error();
+        failure->error = &last;
+    }
     return code;
 }

@@ -101,7 +101,7 @@ static const redlock_options *own_options(redlock_sync *sync,
     return mine;
 }
 
-static redlock_code sync_make(const char *const *uris, size_t count,
+redlock_code redlock_sync_new(const char *const *uris, size_t count,
                               const redlock_options *options, redlock_sync **ret_sync)
 {
     redlock_options mine;
@@ -118,7 +118,7 @@ static redlock_code sync_make(const char *const *uris, size_t count,
                              "cannot create an event loop: %s", strerror(errno));
     if (code == REDLOCK_OK)
         code = redlock_client_new(sync->loop.base, uris, count,
-                                  own_options(sync, options, &mine), &client, NULL);
+                                  own_options(sync, options, &mine), &client);
     if (code == REDLOCK_OK) {
         rl_process_leases_init(&sync->leases, &sync->loop, client,
                                sync->telemetry.trace != NULL);
@@ -137,16 +137,6 @@ static redlock_code sync_make(const char *const *uris, size_t count,
     }
     *ret_sync = sync;
     return REDLOCK_OK;
-}
-
-redlock_code redlock_sync_new(const char *const *uris, size_t count,
-                              const redlock_options *options, redlock_sync **ret_sync,
-                              redlock_error *ret_error)
-{
-    redlock_code code = sync_make(uris, count, options, ret_sync);
-    if (code != REDLOCK_OK && ret_error)
-        *ret_error = *redlock_last_error();
-    return code;
 }
 
 static void join_thread(redlock_sync *sync)

@@ -241,7 +241,7 @@ int main(void)
     chaos_begin(&options);
     size_t nodes = chaos_nodes(&uris);
     struct program program = {.base = event_base_new()};
-    if (redlock_client_new(program.base, uris, nodes, &options, &program.client, NULL) !=
+    if (redlock_client_new(program.base, uris, nodes, &options, &program.client) !=
         REDLOCK_OK)
         chaos_fail("redlock_client_new");
     program.look = event_new(program.base, -1, EV_PERSIST, on_look, &program);

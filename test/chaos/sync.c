@@ -181,7 +181,7 @@ int main(void)
     const char *const *uris;
     chaos_begin(&options);
     size_t nodes = chaos_nodes(&uris);
-    if (redlock_sync_new(uris, nodes, &options, &sync, NULL) != REDLOCK_OK)
+    if (redlock_sync_new(uris, nodes, &options, &sync) != REDLOCK_OK)
         chaos_fail("redlock_sync_new");
     for (unsigned i = 0; i < LANES; i++) {
         lane[i] = (struct lane){.sync = sync, .seed = chaos_seed(i)};

@@ -147,7 +147,6 @@ int main(int argc, char **argv)
 {
     const char *node[NODES];
     char *nodes = getenv("REDLOCK_NODES");
-    redlock_error error;
     struct worker worker = {.base = event_base_new()};
     if (argc != 6 || !nodes || strlen(argv[4]) != 40)
         fail("usage: worker SEED KEYS STORAGE SCRIPT LOG");
@@ -159,9 +158,9 @@ int main(int argc, char **argv)
     worker.again = event_new(worker.base, -1, 0, on_again, &worker);
     if (!worker.storage || worker.storage->err || !worker.log)
         fail("no storage, or no log");
-    if (redlock_client_new(worker.base, node, split(nodes, node), NULL, &worker.client,
-                           &error) != REDLOCK_OK)
-        fail(error.text);
+    if (redlock_client_new(worker.base, node, split(nodes, node), NULL, &worker.client) !=
+        REDLOCK_OK)
+        fail(redlock_last_error()->text);
     struct event *term = evsignal_new(worker.base, SIGTERM, on_term, &worker);
     event_add(term, NULL);
     next(&worker);

@@ -93,13 +93,13 @@ int fuzz_open(const char *name, int flags)
 
 /* No other file, and not the environment: the input alone decides. */
 redlock_code fuzz_settings_read(const char *name, const char *nodes,
-                                redlock_settings **ret_settings, redlock_error *ret_error)
+                                redlock_settings **ret_settings)
 {
     char path[32] = "/no/such/file";
     int fd = -1;
     if (!name || strcmp(name, INPUT_FILE) == 0)
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd = fuzz_open(INPUT_FILE, 0));
-    redlock_code code = redlock_settings_read(path, nodes, &settings, ret_error);
+    redlock_code code = redlock_settings_read(path, nodes, &settings);
     if (code == REDLOCK_OK)
         *ret_settings = settings;
     if (fd >= 0)

@@ -22,7 +22,7 @@ void fuzz_free(void *block);
 int fuzz_open(const char *name, int flags);
 _Noreturn void fuzz_exit(int code);
 redlock_code fuzz_settings_read(const char *file, const char *nodes,
-                                redlock_settings **ret_settings, redlock_error *ret_error);
+                                redlock_settings **ret_settings);
 
 #ifndef TEST_FUZZ_CLI_INPUT_H
 #define malloc                fuzz_malloc

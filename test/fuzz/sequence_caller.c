@@ -254,8 +254,8 @@ void caller_make_client(struct caller *caller)
     options.trace = read_span;
     options.log_arg = options.trace_arg = caller;
     redlock_client *client;
-    if (redlock_client_new(process_loop(&caller->process), uris, nodes.n, &options, &client,
-                           NULL) == REDLOCK_OK)
+    if (redlock_client_new(process_loop(&caller->process), uris, nodes.n, &options,
+                           &client) == REDLOCK_OK)
         caller->client = client;
 }
 

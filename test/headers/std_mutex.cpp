@@ -283,7 +283,7 @@ void break_lock(const std::string &key)
         each.push_back(uri.c_str());
     event_base *base = event_base_new();
     redlock_client *client = nullptr;
-    check(redlock_client_new(base, each.data(), each.size(), patient(), &client, nullptr) ==
+    check(redlock_client_new(base, each.data(), each.size(), patient(), &client) ==
               REDLOCK_OK,
           "an operator");
     check(redlock_break(client, key.data(), key.size(), stop_loop, base) == REDLOCK_OK,

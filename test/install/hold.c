@@ -49,7 +49,7 @@ static void by_event_loop(const char *const *uris, size_t count)
     options.label = "hold";
     redlock_lease_options_init(&lease_options);
     lease_options.ttl_ms = 20000;
-    need(!redlock_client_new(base, uris, count, &options, &client, NULL), "a client");
+    need(!redlock_client_new(base, uris, count, &options, &client), "a client");
     need(!redlock_acquire(client, "k", 1, &lease_options, on_held, client, &lease),
          "an acquire");
     event_base_dispatch(base);
@@ -65,10 +65,10 @@ static void by_thread(const char *const *uris, size_t count)
     redlock_lock_options_init(&options);
     redlock_failure_init(&failure);
     options.failure = &failure;
-    need(!redlock_sync_new(uris, count, NULL, &sync, NULL), "a client for threads");
+    need(!redlock_sync_new(uris, count, NULL, &sync), "a client for threads");
     need(!redlock_lock(sync, "k", 1, &options, &mine), "a lock");
     need(redlock_try_lock(sync, "k", 1, &options, &other) == REDLOCK_TAKEN &&
-             failure.error.code == REDLOCK_TAKEN,
+             failure.error->code == REDLOCK_TAKEN,
          "nobody else gets it");
     printf("held by a thread, on %zu nodes\n", redlock_sync_nodes(sync));
     need(!redlock_unlock(mine, REDLOCK_CONFIRM), "an unlock");

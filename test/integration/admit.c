@@ -196,14 +196,13 @@ Test(admit, names_the_nodes_of_another_deployment)
     redlock_client_free(s.client);
     for (unsigned half = 0; half < 2; half++) {
         cr_assert_eq(redlock_client_new(s.base, s.servers.uri + 3 * half, 3, &options,
-                                        &other.client, NULL),
+                                        &other.client),
                      REDLOCK_OK);
         cr_assert_eq(quorum_admit(&other, REDLOCK_ADMIT_AT_ONCE, 0, NULL), REDLOCK_OK);
         redlock_client_free(other.client);
     }
     const char *mixed[] = {s.servers.uri[0], s.servers.uri[5], s.servers.uri[1]};
-    cr_assert_eq(redlock_client_new(s.base, mixed, 3, &options, &s.client, NULL),
-                 REDLOCK_OK);
+    cr_assert_eq(redlock_client_new(s.base, mixed, 3, &options, &s.client), REDLOCK_OK);
     expect(&s, REDLOCK_ADMIT_WAIT, 0, REDLOCK_WRONG_DEPLOYMENT, 1, "another deployment");
     redlock_lease_options lease_options = quorum_fenced_options();
     redlock_lease *lease = quorum_hold(&s, "job", &lease_options);
@@ -288,7 +287,7 @@ static redlock_client *client_of_nodes(struct quorum *s, unsigned first, unsigne
                                 s->servers.uri[third]};
     redlock_options options = quorum_options();
     redlock_client *client = NULL;
-    cr_assert_eq(redlock_client_new(s->base, uris, 3, &options, &client, NULL), REDLOCK_OK);
+    cr_assert_eq(redlock_client_new(s->base, uris, 3, &options, &client), REDLOCK_OK);
     return client;
 }
 

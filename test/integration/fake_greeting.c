@@ -71,8 +71,7 @@ static void hang_up(struct fake_quorum *f, const char *says, enum fake_way way,
     f->fake.refusal_way = way;
     f->fake.line = in_greeting ? greeting : nothing;
     redlock_client_free(f->s.client);
-    cr_assert_eq(redlock_client_new(f->s.base, uri, 3, NULL, &f->s.client, NULL),
-                 REDLOCK_OK);
+    cr_assert_eq(redlock_client_new(f->s.base, uri, 3, NULL, &f->s.client), REDLOCK_OK);
     LOOP_UNTIL(f->s.base,
                quorum_link(f->s.client, FAKE)->fault != REDLOCK_FAULT_CONNECTING);
     const char *reported = redlock_fault_name(quorum_link(f->s.client, FAKE)->fault);
@@ -133,7 +132,7 @@ static void open_crowd(struct crowd *crowd, const struct fake_line *script, size
         crowd->uri[i] = crowd->fake[i].uri;
     }
     cr_assert_eq(
-        redlock_client_new(crowd->s.base, crowd->uri, count, NULL, &crowd->s.client, NULL),
+        redlock_client_new(crowd->s.base, crowd->uri, count, NULL, &crowd->s.client),
         REDLOCK_OK);
 }
 

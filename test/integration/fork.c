@@ -255,8 +255,7 @@ static void lock_in_the_child(struct quorum *s)
     redlock_client *client;
     struct event_base *base = event_base_new();
     CHECK(1, base != NULL);
-    CHECK(2, redlock_client_new(base, s->servers.uri, 3, &options, &client, NULL) ==
-                 REDLOCK_OK);
+    CHECK(2, redlock_client_new(base, s->servers.uri, 3, &options, &client) == REDLOCK_OK);
     CHECK(3, redlock_acquire(client, "job", 3, &lease_options, reported_note, &reported,
                              &lease) == REDLOCK_OK);
     while (reported.times == 0)
@@ -312,8 +311,7 @@ Test(fork, tokens_differ)
         redlock_client *client;
         redlock_lease_options options = quorum_lease_options();
         struct event_base *base = event_base_new();
-        CHECK(1, redlock_client_new(base, s.servers.uri, 1, NULL, &client, NULL) ==
-                     REDLOCK_OK);
+        CHECK(1, redlock_client_new(base, s.servers.uri, 1, NULL, &client) == REDLOCK_OK);
         CHECK(2, redlock_acquire(client, "child", 5, &options, reported_note, &reported,
                                  &lease) == REDLOCK_OK);
         while (reported.times == 0)

@@ -57,8 +57,8 @@ static void lock_on_the_same_loop(const struct quorum *s)
     redlock_client *client;
     redlock_lease *lease;
     bool drained = false;
-    CHECK(2, redlock_client_new(s->base, s->servers.uri, 3, &options, &client, NULL) ==
-                 REDLOCK_OK);
+    CHECK(2,
+          redlock_client_new(s->base, s->servers.uri, 3, &options, &client) == REDLOCK_OK);
     CHECK(3, redlock_acquire(client, "own", 3, &lease_options, reported_note, &reported,
                              &lease) == REDLOCK_OK);
     await(s->base, &reported.times);

@@ -7,22 +7,19 @@
 #define SOCKET "unix:///tmp/redlock-test-nothing.sock"
 
 /* Creates a client that must be refused; the outputs stay unchanged. */
-static redlock_error refuse(const char *const *uris, size_t count,
-                            const redlock_options *options, redlock_code expected)
+static const redlock_error *refuse(const char *const *uris, size_t count,
+                                   const redlock_options *options, redlock_code expected)
 {
     redlock_client *mark = (redlock_client *)&mark, *client = mark;
-    redlock_error error = {.code = REDLOCK_OK};
     struct event_base *base = event_base_new();
-    redlock_code code = redlock_client_new(base, uris, count, options, &client, &error);
+    redlock_code code = redlock_client_new(base, uris, count, options, &client);
     cr_assert_eq(code, expected, "%s for %s", redlock_code_name(code),
                  count ? uris[count - 1] : "no URI");
     cr_assert_eq(client, mark);
-    cr_assert_eq(error.code, expected);
-    cr_assert_gt(strlen(error.text), 5);
-    cr_assert_eq(redlock_client_new(base, uris, count, options, &client, NULL), expected);
-    cr_assert_eq(client, mark);
+    cr_assert_eq(redlock_last_error()->code, expected);
+    cr_assert_gt(strlen(redlock_last_error()->text), 5);
     event_base_free(base);
-    return error;
+    return redlock_last_error();
 }
 
 Test(input, number_of_nodes)
@@ -38,7 +35,7 @@ Test(input, number_of_nodes)
     refuse(uri, 33, NULL, REDLOCK_BAD_NODES);
     redlock_client *client = NULL;
     struct event_base *base = event_base_new();
-    cr_assert_eq(redlock_client_new(base, uri, 32, NULL, &client, NULL), REDLOCK_OK);
+    cr_assert_eq(redlock_client_new(base, uri, 32, NULL, &client), REDLOCK_OK);
     cr_assert_eq(redlock_client_nodes(client), 32);
     cr_assert_eq(redlock_client_quorum(client), 17);
     redlock_client_free(client);
@@ -99,10 +96,9 @@ Test(input, malformed_uris)
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         const char *uri[] = {SOCKET, bad[i]};
-        redlock_error error = refuse(uri, 2, NULL, REDLOCK_BAD_URI);
-        cr_assert_not_null(strstr(error.text, "node 2"), "%s", error.text);
-        cr_assert_null(strstr(error.text, "secret"), "the error contains a password: %s",
-                       error.text);
+        const char *error = refuse(uri, 2, NULL, REDLOCK_BAD_URI)->text;
+        cr_assert_not_null(strstr(error, "node 2"), "%s", error);
+        cr_assert_null(strstr(error, "secret"), "the error contains a password: %s", error);
     }
 }
 
@@ -117,13 +113,12 @@ Test(input, a_missing_scheme_is_proposed)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const char *uri[] = {SOCKET, rows[i][0]};
-        redlock_error error = refuse(uri, 2, NULL, REDLOCK_BAD_URI);
-        cr_assert(strstr(error.text, rows[i][1]), "%s", error.text);
+        const char *error = refuse(uri, 2, NULL, REDLOCK_BAD_URI)->text;
+        cr_assert(strstr(error, rows[i][1]), "%s", error);
     }
     const char *uri[] = {"secret@host:6379"};
-    redlock_error error = refuse(uri, 1, NULL, REDLOCK_BAD_URI);
-    cr_assert(!strstr(error.text, "secret") && strstr(error.text, "redis://"), "%s",
-              error.text);
+    const char *error = refuse(uri, 1, NULL, REDLOCK_BAD_URI)->text;
+    cr_assert(!strstr(error, "secret") && strstr(error, "redis://"), "%s", error);
 }
 
 Test(input, good_uris)
@@ -147,11 +142,10 @@ Test(input, good_uris)
     };
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         redlock_client *client = NULL;
-        redlock_error error = {0};
         redlock_node node;
         struct event_base *base = event_base_new();
-        cr_assert_eq(redlock_client_new(base, &good[i].uri, 1, NULL, &client, &error),
-                     REDLOCK_OK, "%s: %s", good[i].uri, error.text);
+        cr_assert_eq(redlock_client_new(base, &good[i].uri, 1, NULL, &client), REDLOCK_OK,
+                     "%s: %s", good[i].uri, redlock_last_error()->text);
         cr_assert_eq(redlock_client_explain(client, &node, 1), 1);
         cr_assert_str_eq(node.uri, good[i].shown);
         redlock_client_free(client);
@@ -182,7 +176,7 @@ Test(input, hosts_that_are_not_the_same)
         "redis://10.0.0.1",         "redis://10.0.0.101"};
     struct event_base *base = event_base_new();
     redlock_client *client = NULL;
-    cr_assert_eq(redlock_client_new(base, uris, 8, NULL, &client, NULL), REDLOCK_OK);
+    cr_assert_eq(redlock_client_new(base, uris, 8, NULL, &client), REDLOCK_OK);
     redlock_client_free(client);
     event_base_free(base);
 }
@@ -192,9 +186,8 @@ Test(input, a_name_that_begins_with_another_one)
     static const char *const uris[] = {"redis://node1", "redis://node10", "redis://node"};
     struct event_base *base = event_base_new();
     redlock_client *client = NULL;
-    redlock_error error = {0};
-    cr_assert_eq(redlock_client_new(base, uris, 3, NULL, &client, &error), REDLOCK_OK, "%s",
-                 error.text);
+    cr_assert_eq(redlock_client_new(base, uris, 3, NULL, &client), REDLOCK_OK, "%s",
+                 redlock_last_error()->text);
     redlock_client_free(client);
     event_base_free(base);
 }
@@ -207,7 +200,7 @@ Test(input, tls_with_a_file_that_is_not_there)
     redlock_options_init(&options);
     struct event_base *base = event_base_new();
     redlock_client *client = NULL;
-    redlock_code without_file = redlock_client_new(base, uri, 2, &options, &client, NULL);
+    redlock_code without_file = redlock_client_new(base, uri, 2, &options, &client);
     redlock_client_free(client);
     event_base_free(base);
     options.tls_ca_file = "/tmp/redlock-test-nothing.crt";
@@ -267,7 +260,7 @@ Test(input, options_of_other_sizes)
     long_options.options.size = sizeof(long_options);
     long_options.options.quorum = 3;
     memset(long_options.later, 0xff, sizeof(long_options.later));
-    cr_assert_eq(redlock_client_new(base, uri, 3, &long_options.options, &client, NULL),
+    cr_assert_eq(redlock_client_new(base, uri, 3, &long_options.options, &client),
                  REDLOCK_OK);
     cr_assert_eq(redlock_client_quorum(client), 3);
     redlock_client_free(client);
@@ -275,8 +268,7 @@ Test(input, options_of_other_sizes)
     redlock_options_init(&short_options);
     short_options.size = offsetof(redlock_options, quorum);
     short_options.quorum = 77; /* the caller's struct does not have it */
-    cr_assert_eq(redlock_client_new(base, uri, 3, &short_options, &client, NULL),
-                 REDLOCK_OK);
+    cr_assert_eq(redlock_client_new(base, uri, 3, &short_options, &client), REDLOCK_OK);
     cr_assert_eq(redlock_client_quorum(client), 2);
     redlock_client_free(client);
     event_base_free(base);
@@ -309,7 +301,7 @@ Test(input, structs_of_other_sizes)
                                      offsetof(redlock_lease_options, on_lost));
     cr_assert(
         is_byte(memory, offsetof(redlock_lease_options, on_lost), sizeof(memory), 0xee));
-    cr_assert_eq(redlock_client_new(base, uri, 3, NULL, &client, NULL), REDLOCK_OK);
+    cr_assert_eq(redlock_client_new(base, uri, 3, NULL, &client), REDLOCK_OK);
     memset(memory, 0xee, sizeof(memory));
     redlock_client_explain_sized(client, (redlock_node *)memory, 2, earlier);
     memcpy(&node, memory + earlier, earlier);

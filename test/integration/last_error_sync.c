@@ -128,8 +128,7 @@ static void open_threads(redlock_lost_fn *on_lost)
     lock_options.on_lost = on_lost;
     options.max_ttl_ms = 60000;
     quorum_open(&threads.quorum, 1);
-    SUCCEEDS(
-        redlock_sync_new(threads.quorum.servers.uri, 1, &options, &threads.sync, NULL));
+    SUCCEEDS(redlock_sync_new(threads.quorum.servers.uri, 1, &options, &threads.sync));
     SUCCEEDS(redlock_lock(threads.sync, "held", 4, &lock_options, &threads.hold));
 }
 
@@ -172,7 +171,7 @@ Test(last_error_sync, without_memory)
     alloc_faults_enter();
     bool as_expected =
         ALL_FAIL_BY_CODE(of_threads, NO_MEMORY) && ALL_FAIL_BY_CODE(of_stop, NO_MEMORY);
-    redlock_code code = redlock_sync_new(uri, 1, NULL, &none, NULL);
+    redlock_code code = redlock_sync_new(uri, 1, NULL, &none);
     alloc_faults_leave();
     alloc_faults_end();
     cr_assert(as_expected);
@@ -186,8 +185,8 @@ static redlock_code lock_with(redlock_lock_options options)
     redlock_failure_init(&failure);
     options.failure = &failure;
     redlock_code code = redlock_lock(threads.sync, "job", 3, &options, &threads.none);
-    cr_assert_eq(failure.error.code, code);
-    cr_assert_str_eq(failure.error.text, redlock_last_error()->text);
+    cr_assert_eq(failure.error->code, code);
+    cr_assert_str_eq(failure.error->text, redlock_last_error()->text);
     return code;
 }
 
@@ -217,7 +216,7 @@ Test(last_error_sync, of_lock_options)
     FAILS_WITH(BAD_OPTION, "handoffs is 64, and must be at most 63", options.handoffs = 64);
     redlock_sync *other;
     const char *const uri[] = {"unix:///tmp/redlock-test-nothing.sock"};
-    SUCCEEDS(redlock_sync_new(uri, 1, NULL, &other, NULL));
+    SUCCEEDS(redlock_sync_new(uri, 1, NULL, &other));
     SUCCEEDS(redlock_stop_new(other, &threads.stop));
     FAILS_WITH(BAD_OPTION, "stop belongs to another client", options.stop = threads.stop);
     redlock_stop_free(threads.stop);

@@ -13,7 +13,7 @@ static void open_client(void)
 {
     const char *uri = "unix:///nonexistent";
     base = event_base_new();
-    cr_assert_eq(redlock_client_new(base, &uri, 1, NULL, &client, NULL), REDLOCK_OK);
+    cr_assert_eq(redlock_client_new(base, &uri, 1, NULL, &client), REDLOCK_OK);
 }
 
 static void close_client(void)

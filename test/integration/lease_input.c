@@ -15,7 +15,7 @@ static void open_alone(const redlock_options *options)
 {
     static const char *const uri[] = {SOCKET};
     alone.base = event_base_new();
-    cr_assert_eq(redlock_client_new(alone.base, uri, 1, options, &alone.client, NULL),
+    cr_assert_eq(redlock_client_new(alone.base, uri, 1, options, &alone.client),
                  REDLOCK_OK);
 }
 
@@ -315,8 +315,7 @@ Test(lease_input, arguments_are_copied)
     quorum_open(&s, 1);
     redlock_client_free(s.client);
     strcpy(uri, s.servers.uri[0]);
-    cr_assert_eq(redlock_client_new(s.base, uris, 1, &options, &s.client, NULL),
-                 REDLOCK_OK);
+    cr_assert_eq(redlock_client_new(s.base, uris, 1, &options, &s.client), REDLOCK_OK);
     cr_assert_eq(
         redlock_acquire(s.client, key, 3, &lease_options, reported_note, &reported, &lease),
         REDLOCK_OK);

@@ -154,8 +154,7 @@ static void tell_story(struct quorum *s, const redlock_options *options, bool fe
 {
     redlock_code code;
     s->client = NULL;
-    SCARCELY(code,
-             redlock_client_new(s->base, s->servers.uri, 3, options, &s->client, NULL));
+    SCARCELY(code, redlock_client_new(s->base, s->servers.uri, 3, options, &s->client));
     if (code != REDLOCK_OK) {
         cr_assert(code == REDLOCK_NO_MEMORY || code == REDLOCK_SYSTEM, "%s",
                   redlock_code_name(code));

@@ -389,16 +389,16 @@ Test(names, no_descriptor_for_a_new_client)
 {
     struct event_base *base = event_base_new();
     redlock_client *client = NULL;
-    redlock_error error = {.code = REDLOCK_OK};
     const char *const uris[] = {"unix:///nowhere/1"};
     int fd[MANY], count = 0;
     limit_descriptors(100);
     while (count < MANY && (fd[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
         count++;
-    cr_assert_eq(redlock_client_new(base, uris, 1, NULL, &client, &error), REDLOCK_SYSTEM);
-    cr_assert_eq(error.code, REDLOCK_SYSTEM);
-    cr_assert_eq(error.reason, REDLOCK_REASON_RESOURCES);
-    cr_assert(strstr(error.text, "Too many open files"), "%s", error.text);
+    cr_assert_eq(redlock_client_new(base, uris, 1, NULL, &client), REDLOCK_SYSTEM);
+    cr_assert_eq(redlock_last_error()->code, REDLOCK_SYSTEM);
+    cr_assert_eq(redlock_last_error()->reason, REDLOCK_REASON_RESOURCES);
+    cr_assert(strstr(redlock_last_error()->text, "Too many open files"), "%s",
+              redlock_last_error()->text);
     cr_assert_null(client);
     while (count > 0)
         close(fd[--count]);

@@ -377,9 +377,9 @@ Test(reasons, of_bad_arguments)
                  "key", 0, 0);
     EXPECT_ERROR(redlock_check(asked, 0, NULL, NULL), BAD_OPTION, NOT_SET, "callback", 0,
                  0);
-    EXPECT_ERROR(redlock_client_new(s.base, NULL, 0, NULL, &client, NULL), BAD_NODES, EMPTY,
+    EXPECT_ERROR(redlock_client_new(s.base, NULL, 0, NULL, &client), BAD_NODES, EMPTY,
                  "nodes", 0, 1);
-    EXPECT_ERROR(redlock_client_new(s.base, &(const char *){"a:1"}, 1, NULL, &client, NULL),
+    EXPECT_ERROR(redlock_client_new(s.base, &(const char *){"a:1"}, 1, NULL, &client),
                  BAD_URI, MALFORMED, NULL, 0, 0);
     EXPECT_REFUSED(BAD_OPTION, OUT_OF_RANGE, "margin_ms", -1, 0, options.margin_ms = -1);
     EXPECT_REFUSED(BAD_OPTION, OUT_OF_RANGE, "max_hold_ms", 5, 8, options.max_hold_ms = 5;

@@ -366,7 +366,7 @@ Test(stats, no_password)
     struct event_base *base = event_base_new();
     const char *uri = "redis://user:secret@127.0.0.1:1";
     redlock_client *client;
-    cr_assert_eq(redlock_client_new(base, &uri, 1, NULL, &client, NULL), REDLOCK_OK);
+    cr_assert_eq(redlock_client_new(base, &uri, 1, NULL, &client), REDLOCK_OK);
     char *text = text_of(client);
     cr_assert(strstr(text, "127.0.0.1") && !strstr(text, "secret"), "%s", text);
     free(text);

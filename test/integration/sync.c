@@ -189,7 +189,6 @@ Test(sync, bad_input)
     struct sync_quorum c;
     redlock_hold *none = NULL;
     redlock_sync *nobody = NULL;
-    redlock_error error = {0};
     redlock_lock_options options = sync_quorum_lock_options(), bad;
     char long_key[REDLOCK_KEY_MAX + 1] = "";
     sync_quorum_open(&c, 3);
@@ -220,21 +219,20 @@ Test(sync, bad_input)
     redlock_stop_all(stop);
     redlock_stop_free(stop);
     cr_assert_null(none);
-    cr_assert_eq(redlock_sync_new(c.servers.uri, 0, NULL, &nobody, &error),
-                 REDLOCK_BAD_NODES);
-    cr_assert_eq(error.code, REDLOCK_BAD_NODES);
+    cr_assert_eq(redlock_sync_new(c.servers.uri, 0, NULL, &nobody), REDLOCK_BAD_NODES);
+    cr_assert_eq(redlock_last_error()->code, REDLOCK_BAD_NODES);
     const char *uri[] = {"http://nowhere"};
-    cr_assert_eq(redlock_sync_new(uri, 1, NULL, &nobody, NULL), REDLOCK_BAD_URI);
+    cr_assert_eq(redlock_sync_new(uri, 1, NULL, &nobody), REDLOCK_BAD_URI);
     const char *twice[] = {"redis://nowhere", "redis://nowhere"};
-    cr_assert_eq(redlock_sync_new(twice, 2, NULL, &nobody, NULL), REDLOCK_DUPLICATE_NODE);
+    cr_assert_eq(redlock_sync_new(twice, 2, NULL, &nobody), REDLOCK_DUPLICATE_NODE);
     redlock_options impossible = sync_quorum_options();
     impossible.quorum = 4;
-    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &impossible, &nobody, NULL),
+    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &impossible, &nobody),
                  REDLOCK_BAD_OPTION);
     uri[0] = "rediss://nowhere";
     redlock_options tls = sync_quorum_options();
     tls.tls_ca_file = "/tmp/redlock-test-nothing.crt";
-    redlock_code code = redlock_sync_new(uri, 1, &tls, &nobody, NULL);
+    redlock_code code = redlock_sync_new(uri, 1, &tls, &nobody);
     cr_assert(code == REDLOCK_BAD_OPTION || code == REDLOCK_UNSUPPORTED, "%d", code);
     cr_assert_null(nobody);
     redlock_sync_free(NULL);
@@ -258,13 +256,12 @@ Test(sync, too_few_descriptors_are_an_error)
         count++;
     for (int left = 0; left < 16; left++) {
         redlock_sync *sync = NULL;
-        redlock_error error = {.code = REDLOCK_OK};
-        redlock_code code = redlock_sync_new(uris, 1, NULL, &sync, &error);
+        redlock_code code = redlock_sync_new(uris, 1, NULL, &sync);
         if (code == REDLOCK_OK)
             made++;
         else
-            cr_assert_eq(code, REDLOCK_SYSTEM, "%d left: %s", left, error.text);
-        cr_assert_eq(error.code, code);
+            cr_assert_eq(code, REDLOCK_SYSTEM, "%d left: %s", left,
+                         redlock_last_error()->text);
         redlock_sync_free(sync);
         close(fd[--count]);
     }

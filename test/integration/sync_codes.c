@@ -115,8 +115,7 @@ Test(sync_codes, of_nodes_that_refuse)
     client_options.username = "app";
     client_options.password = "secret";
     servers_do_first(&c.servers, 3, "ACL SETUSER app on >secret ~job &* +@all");
-    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &client_options, &sync, NULL),
-                 REDLOCK_OK);
+    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &client_options, &sync), REDLOCK_OK);
     SYNC_QUORUM_UNTIL(connected(sync) == 3);
     expect_from(sync, "other", CALL_LOCK, CALL_ADOPT, REDLOCK_DENIED);
     expect_from(sync, "other", CALL_RELEASE_MANY, CALL_RELEASE, REDLOCK_UNCONFIRMED);

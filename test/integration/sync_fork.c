@@ -52,7 +52,7 @@ static void lock_in_the_child(struct sync_quorum *c)
     redlock_sync *sync = NULL;
     redlock_hold *hold = NULL;
     redlock_options options = sync_quorum_options();
-    CHECK(21, redlock_sync_new(c->servers.uri, 3, &options, &sync, NULL) == REDLOCK_OK);
+    CHECK(21, redlock_sync_new(c->servers.uri, 3, &options, &sync) == REDLOCK_OK);
     CHECK(22, redlock_try_lock(sync, "job", 3, NULL, &hold) == REDLOCK_TAKEN);
     CHECK(23, redlock_lock(sync, "own", 3, NULL, &hold) == REDLOCK_OK);
     CHECK(24, !redlock_hold_lost(hold));
@@ -166,8 +166,7 @@ Test(sync_fork, while_threads_lock_and_unlock)
             redlock_sync_free(c.sync);
             if (i % 8 == 0) {
                 redlock_sync *sync = NULL;
-                CHECK(21,
-                      redlock_sync_new(c.servers.uri, 3, NULL, &sync, NULL) == REDLOCK_OK);
+                CHECK(21, redlock_sync_new(c.servers.uri, 3, NULL, &sync) == REDLOCK_OK);
                 CHECK(22, redlock_lock(sync, "own", 3, NULL, &hold) == REDLOCK_OK);
                 CHECK(23, redlock_unlock(hold, REDLOCK_CONFIRM) == REDLOCK_OK);
                 redlock_hold_free(hold);
@@ -299,8 +298,8 @@ static void fork_there(redlock_hold *hold, redlock_code why, redlock_reason reas
         CHECK(41, redlock_unlock(hold, 0) == REDLOCK_FORKED);
         redlock_hold_free(hold);
         redlock_sync_free(forked->sync_quorum->sync);
-        CHECK(42, redlock_sync_new(forked->sync_quorum->servers.uri, 3, NULL, &sync,
-                                   NULL) == REDLOCK_OK);
+        CHECK(42, redlock_sync_new(forked->sync_quorum->servers.uri, 3, NULL, &sync) ==
+                      REDLOCK_OK);
         CHECK(43, redlock_lock(sync, "own", 3, NULL, &own) == REDLOCK_OK);
         CHECK(44, redlock_unlock(own, REDLOCK_CONFIRM) == REDLOCK_OK);
         redlock_hold_free(own);

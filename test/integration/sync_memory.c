@@ -51,7 +51,7 @@ static void make_client(struct sync_quorum *c, struct story *story,
 #ifdef __SANITIZE_ADDRESS__
     alloc_faults_leave();
 #endif
-    story->new = redlock_sync_new(c->servers.uri, 3, options, &story->sync, NULL);
+    story->new = redlock_sync_new(c->servers.uri, 3, options, &story->sync);
     if (story->new == REDLOCK_OK)
         (void)redlock_sync_explain(story->sync, NULL, 0); /* the thread is running then */
     alloc_faults_enter();

@@ -119,7 +119,7 @@ Test(sync_telemetry, events_in_the_thread_of_the_client)
     options.trace = note_span;
     options.log_arg = options.trace_arg = &book;
     sync_quorum_open(&c, 3);
-    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &options, &sync, NULL), REDLOCK_OK);
+    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &options, &sync), REDLOCK_OK);
     SYNC_QUORUM_UNTIL(book.events == 3);
     for (unsigned i = 0; i < TIMES; i++) {
         redlock_lock_options lock = sync_quorum_lock_options();
@@ -181,7 +181,7 @@ Test(sync_telemetry, spans_of_owners)
     options.trace = note_owner;
     options.trace_arg = &book;
     sync_quorum_open(&c, 3);
-    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &options, &sync, NULL), REDLOCK_OK);
+    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &options, &sync), REDLOCK_OK);
     int64_t now_us, since_us = clock_us(); /* not later than the hold begins */
     for (unsigned i = 0; i < 3; i++) {
         lock.user = names[i];
@@ -229,7 +229,7 @@ Test(sync_telemetry, heir_that_releases_at_once)
     options.trace = note_owner;
     options.trace_arg = &book;
     sync_quorum_open(&c, 3);
-    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &options, &sync, NULL), REDLOCK_OK);
+    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &options, &sync), REDLOCK_OK);
     lock.user = "one";
     worker_start_holding(&one, sync, "k", &lock);
     lock.user = "two";
@@ -277,7 +277,7 @@ Test(sync_telemetry, codes)
     child_expect(child);
     options.trace = note_span;
     options.trace_arg = &book;
-    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &options, &sync, NULL), REDLOCK_OK);
+    cr_assert_eq(redlock_sync_new(c.servers.uri, 3, &options, &sync), REDLOCK_OK);
     book.sync = sync;
     cr_assert_eq(redlock_lock(sync, "k", 1, &lock, &hold), REDLOCK_OK);
     SYNC_QUORUM_UNTIL(book.spans >= 2);

@@ -33,7 +33,7 @@ static redlock_sync *make_client(void)
     redlock_options options;
     redlock_options_init(&options);
     options.node_timeout_ms = 5000;
-    expect(redlock_sync_new(uris, count, &options, &sync, NULL) == REDLOCK_OK, "no client");
+    expect(redlock_sync_new(uris, count, &options, &sync) == REDLOCK_OK, "no client");
     return sync;
 }
 

@@ -66,8 +66,7 @@ static void open_client(struct turns *turns)
     const char *longest = getenv("MAX_TTL_MS");
     options.max_ttl_ms = longest ? atoi(longest) : TTL_MS;
     options.durable = getenv("DURABLE") != NULL;
-    if (redlock_sync_new(turns->uri, turns->nodes, &options, &turns->sync, NULL) !=
-        REDLOCK_OK)
+    if (redlock_sync_new(turns->uri, turns->nodes, &options, &turns->sync) != REDLOCK_OK)
         fail("client");
 }
 

@@ -159,7 +159,7 @@ static void make(void *arg)
         uris[i] = text[i];
     }
     redlock_code code = redlock_client_new(process_loop(&client->process), uris,
-                                           world.plan.n, &options, &client->handle, NULL);
+                                           world.plan.n, &options, &client->handle);
     bool expected = code == REDLOCK_OK || code == REDLOCK_SYSTEM ||
                     (code == REDLOCK_NO_MEMORY && client->process.failed_allocations > 0);
     if (!expected)

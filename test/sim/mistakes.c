@@ -27,11 +27,10 @@ static void expect_no_client(const char *const *uris, size_t count,
                              const redlock_options *options, redlock_code expected)
 {
     redlock_client *client = NULL;
-    redlock_error error = {0};
     struct event_base *base = process_loop(process_now());
-    redlock_code code = redlock_client_new(base, uris, count, options, &client, &error);
+    redlock_code code = redlock_client_new(base, uris, count, options, &client);
     expect(code, expected, uris[count - 1]);
-    if (client || error.code != code)
+    if (client || redlock_last_error()->code != code)
         oracle_accuse(INVARIANT_TOLD, "a client of %s", uris[count - 1]);
     redlock_client_free(client);
 }

@@ -138,7 +138,7 @@ static void make(void *arg)
         uris[i] = text[i];
     }
     if (redlock_client_new(process_loop(&holder.process), uris, holder.terms.n,
-                           &holder.terms.client, &holder.client, NULL) != REDLOCK_OK)
+                           &holder.terms.client, &holder.client) != REDLOCK_OK)
         fail(redlock_last_error()->text);
     if (holder.terms.is_subscribed)
         rl_notifications_start(&holder.client->notifications);

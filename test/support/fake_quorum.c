@@ -11,9 +11,9 @@ void fake_quorum_open_with(struct fake_quorum *f, const struct fake_line *script
     fake_open(&f->fake, f->s.base, script);
     const char *uri[] = {f->fake.uri, f->s.servers.uri[0], f->s.servers.uri[1]};
     redlock_options mine = quorum_options();
-    cr_assert_eq(redlock_client_new(f->s.base, uri, 3, options ? options : &mine,
-                                    &f->s.client, NULL),
-                 REDLOCK_OK);
+    cr_assert_eq(
+        redlock_client_new(f->s.base, uri, 3, options ? options : &mine, &f->s.client),
+        REDLOCK_OK);
 }
 
 void fake_quorum_open(struct fake_quorum *f, const struct fake_line *script)

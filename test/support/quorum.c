@@ -33,10 +33,9 @@ redlock_client *quorum_client(struct quorum *quorum, const redlock_options *opti
 {
     redlock_options mine = quorum_options();
     redlock_client *client = NULL;
-    redlock_error error = {0};
     redlock_client_new(quorum->base, quorum->servers.uri, quorum->servers.n,
-                       options ? options : &mine, &client, &error);
-    cr_assert_not_null(client, "%s", error.text);
+                       options ? options : &mine, &client);
+    cr_assert_not_null(client, "%s", redlock_last_error()->text);
     return client;
 }
 

@@ -50,11 +50,9 @@ redlock_lock_options sync_quorum_lock_options(void)
 redlock_sync *sync_quorum_sync(struct sync_quorum *sync_quorum)
 {
     redlock_sync *sync = NULL;
-    redlock_error error = {0};
     redlock_options options = sync_quorum_options();
-    redlock_sync_new(sync_quorum->servers.uri, sync_quorum->servers.n, &options, &sync,
-                     &error);
-    cr_assert_not_null(sync, "%s", error.text);
+    redlock_sync_new(sync_quorum->servers.uri, sync_quorum->servers.n, &options, &sync);
+    cr_assert_not_null(sync, "%s", redlock_last_error()->text);
     return sync;
 }
 

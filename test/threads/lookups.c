@@ -64,7 +64,7 @@ static redlock_client *make_client(struct event_base *base, unsigned number)
     snprintf(uri[1], sizeof(uri[1]), "redis://name-%u.invalid", number % NAMES);
     snprintf(uri[2], sizeof(uri[2]), "redis://[fe80::1%%25none]");
     snprintf(uri[3], sizeof(uri[3]), "redis://silent-%u.node.test", number % SILENT);
-    if (redlock_client_new(base, uris, 4, &options, &client, NULL) != REDLOCK_OK)
+    if (redlock_client_new(base, uris, 4, &options, &client) != REDLOCK_OK)
         fail(redlock_last_error()->text);
     return client;
 }

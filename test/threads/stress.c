@@ -74,12 +74,11 @@ static redlock_sync *open_client(void)
 {
     redlock_sync *sync;
     redlock_options options;
-    redlock_error error;
     redlock_options_init(&options);
     options.node_timeout_ms = NODE_TIME_MS;
     options.trace = note_span;
-    if (redlock_sync_new(servers.uri, 5, &options, &sync, &error) != REDLOCK_OK) {
-        fprintf(stderr, "stress: %s\n", error.text);
+    if (redlock_sync_new(servers.uri, 5, &options, &sync) != REDLOCK_OK) {
+        fprintf(stderr, "stress: %s\n", redlock_last_error()->text);
         oracle_fail();
     }
     return sync;
@@ -99,8 +98,7 @@ static void admit(void)
     struct event_base *base = event_base_new();
     redlock_client *client;
     redlock_code code = REDLOCK_BUSY;
-    if (!base ||
-        redlock_client_new(base, servers.uri, 5, NULL, &client, NULL) != REDLOCK_OK ||
+    if (!base || redlock_client_new(base, servers.uri, 5, NULL, &client) != REDLOCK_OK ||
         redlock_admit(client, REDLOCK_ADMIT_AT_ONCE, 0, on_admitted, &code) != REDLOCK_OK)
         abort();
     while (code == REDLOCK_BUSY)

@@ -70,7 +70,7 @@ static void open_client(struct cycle *cycle)
     if (!cycle->base)
         exit(1);
     for (unsigned i = 0; redlock_client_new(cycle->base, cycle->uris, cycle->count,
-                                            &options, &cycle->client, NULL) != REDLOCK_OK;
+                                            &options, &cycle->client) != REDLOCK_OK;
          i++)
         cycle_again("new", i);
 }

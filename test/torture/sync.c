@@ -18,8 +18,7 @@ static redlock_sync *open_client(const char *const *uris, size_t count)
 {
     redlock_options options = cycle_options();
     redlock_sync *sync;
-    for (unsigned i = 0; redlock_sync_new(uris, count, &options, &sync, NULL) != REDLOCK_OK;
-         i++)
+    for (unsigned i = 0; redlock_sync_new(uris, count, &options, &sync) != REDLOCK_OK; i++)
         cycle_again("new", i);
     return sync;
 }
@@ -43,7 +42,7 @@ static redlock_hold *lock(redlock_sync *sync, const struct kind *kind,
     for (unsigned i = 0;
          redlock_lock_many(sync, keys, kind->keys, 0, &options, &hold) != REDLOCK_OK; i++) {
         if (failure.count > 0)
-            cycle_failed("lock", failure.error.code, failure.error.reason, nodes,
+            cycle_failed("lock", failure.error->code, failure.error->reason, nodes,
                          failure.count);
         cycle_again("lock", i);
         await_ready(sync);

@@ -47,9 +47,8 @@ TestSuite(settings, .init = begin, .fini = end);
 static redlock_settings *read_settings(const char *file, const char *nodes)
 {
     redlock_settings *settings = NULL;
-    redlock_error why;
-    redlock_code code = redlock_settings_read(file, nodes, &settings, &why);
-    cr_assert_eq(code, REDLOCK_OK, "%s", code == REDLOCK_OK ? "" : why.text);
+    redlock_code code = redlock_settings_read(file, nodes, &settings);
+    cr_assert_eq(code, REDLOCK_OK, "%s", redlock_last_error()->text);
     return settings;
 }
 
@@ -57,11 +56,10 @@ static void refused(const char *file, redlock_code code, redlock_reason reason,
                     const char *text)
 {
     redlock_settings *settings = NULL;
-    redlock_error why = {0};
-    cr_assert_eq(redlock_settings_read(file, NULL, &settings, &why), code);
-    cr_assert_str_eq(why.text, text);
-    cr_assert_eq(why.reason, reason, "%s", redlock_reason_name(why.reason));
-    cr_assert_str_eq(redlock_last_error()->text, text);
+    const redlock_error *why = redlock_last_error();
+    cr_assert_eq(redlock_settings_read(file, NULL, &settings), code);
+    cr_assert_eq(why->reason, reason, "%s", redlock_reason_name(why->reason));
+    cr_assert_str_eq(why->text, text);
     cr_assert_null(settings);
 }
 
@@ -373,15 +371,15 @@ Test(settings, one_allocation_fails)
     size_t after = 0;
     for (bool failed = true; failed; after++) {
         redlock_settings *settings = NULL;
-        redlock_error why;
         long live = alloc_faults_live();
         alloc_faults_begin(after, 1);
         alloc_faults_enter();
-        redlock_code code = redlock_settings_read("other", NULL, &settings, &why);
+        redlock_code code = redlock_settings_read("other", NULL, &settings);
         alloc_faults_leave();
         failed = alloc_faults_end();
         if (code != REDLOCK_OK) /* the C library can read a file without a buffer */
-            cr_assert(failed && code == REDLOCK_NO_MEMORY && why.code == code && !settings);
+            cr_assert(failed && code == REDLOCK_NO_MEMORY &&
+                      redlock_last_error()->code == code && !settings);
         redlock_settings_free(settings);
         cr_assert_eq(alloc_faults_live(), live);
     }

@@ -21,8 +21,8 @@ static void make_client(void *arg)
     struct user *mine = arg;
     const char *uris[] = {"redis://10.0.0.1", "redis://node2", "redis://node3",
                           "redis://10.0.0.4:6379", "redis://node5"};
-    redlock_code code = redlock_client_new(process_loop(&mine->process), uris, NODES, NULL,
-                                           &mine->client, NULL);
+    redlock_code code =
+        redlock_client_new(process_loop(&mine->process), uris, NODES, NULL, &mine->client);
     cr_assert_eq(code, REDLOCK_OK, "%s", redlock_last_error()->text);
     redlock_lease_options_init(&mine->options);
     mine->options.ttl_ms = TTL_MS;

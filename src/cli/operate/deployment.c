@@ -39,13 +39,12 @@ static char *admit_by(const struct cli *cli, const redlock_options *options,
 {
     struct admitting admitting = {.base = cli_new_loop(cli)};
     struct cli_timer limit;
-    redlock_error error = {.text = "out of memory or descriptors"};
     char why[CLI_ERROR];
     cli_timer_begin(&limit, admitting.base, 0, too_late, &admitting);
-    if (redlock_client_new(admitting.base, uris, count, options, &admitting.client,
-                           &error) != REDLOCK_OK ||
+    if (redlock_client_new(admitting.base, uris, count, options, &admitting.client) !=
+            REDLOCK_OK ||
         redlock_admit(admitting.client, how, node, admitted, &admitting) != REDLOCK_OK) {
-        admitting.failure = strdup(cli_error(why, &error));
+        admitting.failure = strdup(cli_error(why, redlock_last_error()));
     } else {
         cli_timer_set(&limit, most_ms);
         cli_wait(admitting.base, &admitting.done);

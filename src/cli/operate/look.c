@@ -161,7 +161,7 @@ static redlock_client *connect_client(const struct cli *cli, unsigned quorum)
     redlock_options options = cli->options;
     if (quorum > 0)
         options.quorum = quorum;
-    if (redlock_client_new(cli->base, cli->uris, cli->uri_count, &options, &client, NULL) !=
+    if (redlock_client_new(cli->base, cli->uris, cli->uri_count, &options, &client) !=
         REDLOCK_OK)
         cli_fail(CLI_FAILED, "%s", redlock_last_error()->text);
     return client;

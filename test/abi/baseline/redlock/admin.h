@@ -49,7 +49,8 @@ typedef struct redlock_inspection {
     unsigned waiting;
     int64_t fence;
     int64_t since_ms;
-    int64_t waited_ms;
+    int64_t
+        waited_ms;
 } redlock_inspection;
 typedef void redlock_inspect_fn(redlock_client *client,
                                 const redlock_inspection *inspection, void *arg);

@@ -186,8 +186,7 @@ static inline void redlock_options_init(redlock_options *options)
 REDLOCK_API redlock_code redlock_client_new(struct event_base *base,
                                             const char *const *uris, size_t count,
                                             const redlock_options *options,
-                                            redlock_client **ret_client,
-                                            redlock_error *ret_error);
+                                            redlock_client **ret_client);
 REDLOCK_API void redlock_client_free(redlock_client *client);
 typedef void redlock_drain_fn(redlock_client *client, bool clean, void *arg);
 REDLOCK_API redlock_code redlock_client_drain(redlock_client *client, int64_t timeout_ms,

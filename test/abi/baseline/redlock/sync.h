@@ -10,8 +10,7 @@ extern "C" {
 typedef struct redlock_sync redlock_sync;
 REDLOCK_API redlock_code redlock_sync_new(const char *const *uris, size_t count,
                                           const redlock_options *options,
-                                          redlock_sync **ret_sync,
-                                          redlock_error *ret_error);
+                                          redlock_sync **ret_sync);
 REDLOCK_API void redlock_sync_free(redlock_sync *sync);
 REDLOCK_API size_t redlock_sync_nodes(const redlock_sync *sync);
 REDLOCK_API unsigned redlock_sync_quorum(const redlock_sync *sync);
@@ -29,7 +28,7 @@ REDLOCK_API void redlock_stop_all(redlock_stop *stop);
 REDLOCK_API void redlock_stop_free(redlock_stop *stop);
 typedef struct redlock_failure {
     size_t size, node_size;
-    redlock_error error;
+    const redlock_error *error;
     int64_t remaining_ms;
     char holder[REDLOCK_TOKEN_MAX + 1];
     redlock_node *nodes;
