@@ -131,6 +131,7 @@ VERBS = {
     "wheel": [Row("wheel", figure=r"^(\d+\s.*\.whl)$")],
     "check wheel [RELEASE...]": [Row("check wheel", figure=r"^(\d+ releases: .*)$")],
     "check size": [Row("check size", figure=r"^(code lines: .*)$")],
+    "check evidence": [Row("check evidence", figure=r"^(\d+ of \d+ runs are older.*)$")],
     "check words": [Row("check words")],
     "check install-test": [Row("on trixie check install-test")],
     "all [ROW...]": [Row("all", never="it prints this table")],
