@@ -51,11 +51,12 @@ static const char *holder_of(const redlock_node *nodes, size_t count, redlock_co
     return "";
 }
 
-void rl_failure_by_nodes(redlock_failure *failure, redlock_code code, redlock_reason reason,
+void rl_failure_by_nodes(redlock_failure *failure, const redlock_hold *hold,
+                         redlock_code code, redlock_reason reason,
                          const redlock_lease *lease, int64_t remaining_ms)
 {
     redlock_node nodes[REDLOCK_NODES_MAX];
-    size_t count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
+    size_t count = rl_hold_nodes(hold, lease, nodes);
     const char *holder = holder_of(nodes, count, code);
     if (code == REDLOCK_NO_QUORUM || code == REDLOCK_DENIED ||
         code == REDLOCK_UNCONFIRMED || code == REDLOCK_EXPIRED)
@@ -69,7 +70,7 @@ void rl_failure_by_nodes(redlock_failure *failure, redlock_code code, redlock_re
     if (!failure->nodes || failure->node_size == 0)
         return;
     failure->count = count < failure->room ? count : failure->room;
-    redlock_explain_sized(lease, failure->nodes, failure->room, failure->node_size);
+    rl_nodes_put(nodes, count, failure->nodes, failure->room, failure->node_size);
 }
 
 redlock_code rl_failure_by_thread(redlock_failure *failure, redlock_code code,

@@ -2,13 +2,15 @@
 #ifndef RL_FAILURE_H
 #define RL_FAILURE_H
 
-#include "redlock/sync.h"
+#include "hold.h"
 
 /* All accept NULL. Nothing is known yet. */
 void rl_failure_clear(redlock_failure *failure);
 
-/* The nodes refused, as the lease explains. This and the next set the last error. */
-void rl_failure_by_nodes(redlock_failure *failure, redlock_code code, redlock_reason reason,
+/* The nodes refused the hold, as the lease explains. This and the next set the last error.
+ */
+void rl_failure_by_nodes(redlock_failure *failure, const redlock_hold *hold,
+                         redlock_code code, redlock_reason reason,
                          const redlock_lease *lease, int64_t remaining_ms);
 
 /* A thread of this process has the lock, or waits for it. */

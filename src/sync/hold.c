@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/options.h"
+
 static void call_on_lost(struct rl_loop_owner *loop, struct rl_job *job)
 {
     redlock_hold *hold = (redlock_hold *)job;
@@ -93,12 +95,29 @@ void rl_hold_set_deadline(redlock_hold *hold, struct rl_until until)
     atomic_store(&hold->unslewed, until.unslewed);
 }
 
+size_t rl_hold_nodes(const redlock_hold *hold, const redlock_lease *lease,
+                     redlock_node *ret_nodes)
+{
+    size_t count = redlock_explain(lease, ret_nodes, REDLOCK_NODES_MAX);
+    for (size_t i = 0; hold && i < count; i++)
+        if (ret_nodes[i].verdict == REDLOCK_VERDICT_HELD)
+            ret_nodes[i].key = hold->order[ret_nodes[i].key];
+    return count;
+}
+
+void rl_nodes_put(const redlock_node *from, size_t count, redlock_node *ret_nodes,
+                  size_t room, size_t size)
+{
+    for (size_t i = 0; i < count && i < room; i++)
+        rl_copy_sized((char *)ret_nodes + i * size, size, &from[i], sizeof(from[i]));
+}
+
 void rl_hold_keep_nodes(redlock_hold *hold, const redlock_lease *lease)
 {
     size_t count = redlock_explain(lease, NULL, 0);
     hold->nodes = calloc(count, sizeof(*hold->nodes));
     if (hold->nodes)
-        hold->node_count = redlock_explain(lease, hold->nodes, count);
+        hold->node_count = rl_hold_nodes(hold, lease, hold->nodes);
 }
 
 void rl_hold_lose(redlock_hold *hold, struct rl_end why)

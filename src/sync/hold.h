@@ -30,6 +30,7 @@ struct redlock_hold {
     int64_t fence;
     uint64_t number;
     unsigned slot;
+    uint8_t order[REDLOCK_KEYS_MAX]; /* the caller's number of each sorted key */
     char token[REDLOCK_TOKEN_MAX + 1];
     struct rl_end why;   /* for on_lost */
     redlock_node *nodes; /* as the lock was lost; NULL: it was not, or no memory */
@@ -75,6 +76,17 @@ void rl_hold_detach(redlock_hold *hold);
 
 /* Sets the deadline that other threads read. */
 void rl_hold_set_deadline(redlock_hold *hold, struct rl_until until);
+
+/*
+ * Explains the lease; a key has the number that the hold's caller gave it. NULL: no hold,
+ * and the numbers are those of the lease. Writes all nodes, and returns their number.
+ */
+size_t rl_hold_nodes(const redlock_hold *hold, const redlock_lease *lease,
+                     redlock_node *ret_nodes);
+
+/* Copies at most `room` of them to a caller whose nodes have this size. */
+void rl_nodes_put(const redlock_node *from, size_t count, redlock_node *ret_nodes,
+                  size_t room, size_t size);
 
 /* Keeps the nodes of the lease, which is lost, for as long as the hold. */
 void rl_hold_keep_nodes(redlock_hold *hold, const redlock_lease *lease);

@@ -30,9 +30,8 @@ void rl_keys_free_all(struct rl_keys *keys)
         }
 }
 
-static int compare(const void *a, const void *b)
+static int compare(const redlock_key *one, const redlock_key *other)
 {
-    const redlock_key *one = a, *other = b;
     size_t len = one->len < other->len ? one->len : other->len;
     int order = memcmp(one->bytes, other->bytes, len);
     return order != 0 ? order : (one->len > other->len) - (one->len < other->len);
@@ -85,9 +84,17 @@ static void advance(struct rl_loop_owner *loop, struct rl_job *job)
     key->keys->advance(key);
 }
 
-void rl_key_sort(redlock_key *of, size_t count)
+bool rl_key_insert(redlock_key *of, size_t count, redlock_key key, uint8_t *order)
 {
-    qsort(of, count, sizeof(*of), compare);
+    size_t at = count;
+    for (; at > 0 && compare(&of[at - 1], &key) >= 0; at--)
+        if (compare(&of[at - 1], &key) == 0)
+            return false;
+    memmove(&of[at + 1], &of[at], (count - at) * sizeof(key));
+    memmove(&order[at + 1], &order[at], count - at);
+    of[at] = key;
+    order[at] = (uint8_t)count;
+    return true;
 }
 
 struct rl_key *rl_key_find(const struct rl_keys *keys, const redlock_key *of, size_t count)

@@ -57,8 +57,11 @@ void rl_keys_init(struct rl_keys *keys, struct rl_loop_owner *loop,
                   void (*advance)(struct rl_key *key));
 void rl_keys_free_all(struct rl_keys *keys);
 
-/* Sorts a set bytewise, for the functions below. */
-void rl_key_sort(redlock_key *of, size_t count);
+/*
+ * Puts a key where it belongs among the `count` before it, bytewise, and its number `count`
+ * into `order`. False: it is there already.
+ */
+bool rl_key_insert(redlock_key *of, size_t count, redlock_key key, uint8_t *order);
 
 /* NULL: no thread uses this set. */
 struct rl_key *rl_key_find(const struct rl_keys *keys, const redlock_key *of, size_t count);

@@ -131,7 +131,7 @@ static struct rl_process_lease *reads(const redlock_sync *sync,
     return NULL;
 }
 
-static redlock_code join(redlock_sync *sync, redlock_key *keys, size_t count,
+static redlock_code join(redlock_sync *sync, const redlock_key *keys, size_t count,
                          struct rl_key_waiter *waiter)
 {
     if (sync->loop.closing)
@@ -140,7 +140,6 @@ static redlock_code join(redlock_sync *sync, redlock_key *keys, size_t count,
         return rl_fail_by_reason(REDLOCK_CANCELLED, REDLOCK_REASON_BY_CALLER);
     bool alone = waiter->options->kind == REDLOCK_KIND_SHARED ||
                  waiter->options->kind == REDLOCK_KIND_SLOT;
-    rl_key_sort(keys, count);
     if (!alone && reads(sync, waiter->hold->thread, keys, count))
         return rl_fail(REDLOCK_WOULD_DEADLOCK, REDLOCK_REASON_RECURSION,
                        "this thread has the lock as a reader: unlock that first");
@@ -193,12 +192,12 @@ static redlock_code lock_enter(redlock_hold *hold, const redlock_lock_options *o
     return REDLOCK_OK;
 }
 
-/* The lease of the thread that serves this call; NULL: none. `keys` get sorted. */
+/* The lease of the thread that serves this call; NULL: none. */
 static struct rl_process_lease *find_own(const redlock_sync *sync,
-                                         const struct rl_thread *thread, redlock_key *keys,
-                                         size_t count, redlock_kind kind)
+                                         const struct rl_thread *thread,
+                                         const redlock_key *keys, size_t count,
+                                         redlock_kind kind)
 {
-    rl_key_sort(keys, count);
     struct rl_key *key = rl_key_find(&sync->leases.keys, keys, count);
     bool has =
         key && rl_process_lease_is_held(key->lease) && key->lease->owner->thread == thread;
@@ -208,7 +207,7 @@ static struct rl_process_lease *find_own(const redlock_sync *sync,
 }
 
 /* True: the calling thread has the lock; *ret_code: the result of locking it again. */
-static bool lock_again(redlock_sync *sync, redlock_key *keys, size_t count,
+static bool lock_again(redlock_sync *sync, const redlock_key *keys, size_t count,
                        const redlock_lock_options *options, redlock_hold **ret_hold,
                        redlock_code *ret_code)
 {
@@ -234,7 +233,8 @@ static bool lock_again(redlock_sync *sync, redlock_key *keys, size_t count,
  * From then on on_lost may free the hold, also before this thread runs: it is bound before,
  * and not used after that.
  */
-static redlock_code get_lock(redlock_sync *sync, redlock_key *keys, size_t count,
+static redlock_code get_lock(redlock_sync *sync, const redlock_key *keys,
+                             const uint8_t *order, size_t count,
                              struct rl_key_waiter *waiter, redlock_hold **ret_hold)
 {
     const redlock_lock_options *options = waiter->options;
@@ -246,6 +246,7 @@ static redlock_code get_lock(redlock_sync *sync, redlock_key *keys, size_t count
     redlock_code code;
     if (waiter->hold && waiter->lease) {
         waiter->hold->thread = thread;
+        memcpy(waiter->hold->order, order, count);
         if (thread)
             rl_thread_bind(thread, &waiter->hold->binding, on_thread_end);
         rl_process_lease_init(waiter->lease, &sync->leases, options);
@@ -268,12 +269,21 @@ static redlock_code get_lock(redlock_sync *sync, redlock_key *keys, size_t count
     return REDLOCK_OK;
 }
 
-/* Needed before the copy; the client checks the rest. */
-static redlock_code check_keys(const redlock_key *keys, size_t count)
+/*
+ * Sorts the keys, and fills `ret_order` with the caller's number of each: nodes and errors
+ * name a key by that. The client checks the rest.
+ */
+static redlock_code sort_keys(const redlock_key *keys, size_t count,
+                              redlock_key ret_sorted[REDLOCK_KEYS_MAX],
+                              uint8_t ret_order[REDLOCK_KEYS_MAX])
 {
     redlock_code code = rl_check_count(REDLOCK_BAD_KEY, "keys", count, REDLOCK_KEYS_MAX);
     for (size_t i = 0; i < count && code == REDLOCK_OK; i++)
         code = rl_check_len(REDLOCK_BAD_KEY, "key", keys[i].len, REDLOCK_KEY_MAX);
+    for (size_t i = 0; i < count && code == REDLOCK_OK; i++)
+        if (!rl_key_insert(ret_sorted, i, keys[i], ret_order))
+            code = rl_fail_field(REDLOCK_BAD_KEY, REDLOCK_REASON_TWICE, "key",
+                                 "is given twice: number %zu", i + 1);
     return code;
 }
 
@@ -284,21 +294,19 @@ static redlock_code lock_until(redlock_sync *sync, const redlock_key *keys, size
 {
     redlock_lock_options mine;
     redlock_key sorted[REDLOCK_KEYS_MAX];
+    uint8_t order[REDLOCK_KEYS_MAX];
     redlock_code code = rl_lock_begin(sync, options, &mine);
     waiter.options = &mine;
     if (code == REDLOCK_OK)
         code = refusal;
     if (code == REDLOCK_OK)
-        code = check_keys(keys, count);
-    if (code == REDLOCK_OK) {
-        memcpy(sorted, keys, count * sizeof(*keys));
-        if (waiter.token)
-            mine.kind = rl_token_kind_to_adopt(waiter.token, &mine.fenced);
-    }
+        code = sort_keys(keys, count, sorted, order);
+    if (code == REDLOCK_OK && waiter.token)
+        mine.kind = rl_token_kind_to_adopt(waiter.token, &mine.fenced);
     if (code == REDLOCK_OK) {
         if (!mine.recursive || waiter.token ||
             !lock_again(sync, sorted, count, &mine, ret_hold, &code))
-            code = get_lock(sync, sorted, count, &waiter, ret_hold);
+            code = get_lock(sync, sorted, order, count, &waiter, ret_hold);
     }
     return rl_failure_finish(mine.failure, code);
 }
@@ -386,7 +394,7 @@ static void lock_on_released(redlock_lease *handle, const redlock_result *result
     rl_loop_owner_lock(loop);
     release->call.wait.reason = result->reason;
     if (code != REDLOCK_OK) {
-        rl_failure_by_nodes(NULL, code, result->reason, handle, result->remaining_ms);
+        rl_failure_by_nodes(NULL, NULL, code, result->reason, handle, result->remaining_ms);
         release->call.wait.error = *redlock_last_error();
     }
     redlock_lease_free(handle);

@@ -72,7 +72,8 @@ static void note_failure(struct rl_wait *wait, const redlock_lease *handle,
 {
     if (result->code == REDLOCK_OK)
         return;
-    rl_failure_by_nodes(NULL, result->code, result->reason, handle, result->remaining_ms);
+    rl_failure_by_nodes(NULL, NULL, result->code, result->reason, handle,
+                        result->remaining_ms);
     wait->error = *redlock_last_error();
 }
 
@@ -525,8 +526,8 @@ static void process_lease_fail(struct rl_process_lease *lease, struct rl_key_wai
     if (waiter && code == REDLOCK_TAKEN && !waiter->one_attempt)
         code = REDLOCK_TIMEOUT; /* the wait time was too short for a second attempt */
     if (waiter) {
-        rl_failure_by_nodes(waiter->options->failure, code, reason, lease->handle,
-                            remaining_ms);
+        rl_failure_by_nodes(waiter->options->failure, waiter->hold, code, reason,
+                            lease->handle, remaining_ms);
         waiter->wait.error = *redlock_last_error();
         rl_key_answer(waiter, code);
     }

@@ -196,11 +196,13 @@ struct explanation {
 static void explain(struct rl_loop_owner *loop, struct rl_job *job)
 {
     struct explanation *it = (struct explanation *)job;
-    if (!it->hold)
+    redlock_node nodes[REDLOCK_NODES_MAX];
+    if (!it->hold) {
         it->count = redlock_client_explain_sized(it->client, it->nodes, it->room, it->size);
-    else if (it->hold->lease)
-        it->count =
-            redlock_explain_sized(it->hold->lease->handle, it->nodes, it->room, it->size);
+    } else if (it->hold->lease) {
+        it->count = rl_hold_nodes(it->hold, it->hold->lease->handle, nodes);
+        rl_nodes_put(nodes, it->count, it->nodes, it->room, it->size);
+    }
     rl_loop_owner_finish_wait(loop, &it->call.wait, REDLOCK_OK);
 }
 
@@ -250,9 +252,7 @@ static size_t copy_kept_nodes(redlock_hold *hold, redlock_node *nodes, size_t ro
         return 0;
     rl_loop_owner_lock(hold->loop);
     size_t count = hold->loop->closing ? 0 : hold->node_count;
-    for (size_t i = 0; i < count && i < room; i++)
-        rl_copy_sized((char *)nodes + i * size, size, &hold->nodes[i],
-                      sizeof(hold->nodes[i]));
+    rl_nodes_put(hold->nodes, count, nodes, room, size);
     rl_loop_owner_unlock(hold->loop);
     return count;
 }

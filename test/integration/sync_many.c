@@ -102,22 +102,37 @@ Test(sync_many, adopted_and_released_by_token)
     SYNC_QUORUM_UNTIL(servers_keys(&quorum.servers) == 0);
 }
 
-Test(sync_many, keys_that_cannot_be_a_set)
+/* The nodes name the key that is held as the caller numbers it, also once it is lost. */
+Test(sync_many, the_key_that_is_held_is_named)
 {
-    redlock_key many[REDLOCK_KEYS_MAX + 1];
+    redlock_node nodes[3];
+    redlock_failure failure;
     redlock_hold *mine = NULL;
-    for (unsigned i = 0; i <= REDLOCK_KEYS_MAX; i++)
-        many[i] = (redlock_key){&"abcdefghijklmnopq"[i], 1};
-    cr_assert_eq(redlock_lock_many(others, many, 0, 0, &options, &mine), REDLOCK_BAD_KEY);
-    cr_assert_eq(redlock_lock_many(others, many, REDLOCK_KEYS_MAX + 1, 0, &options, &mine),
-                 REDLOCK_BAD_KEY);
-    many[3] = many[0];
-    cr_assert_eq(redlock_lock_many(others, many, 4, 0, &options, &mine), REDLOCK_BAD_KEY);
-    cr_assert(strstr(redlock_last_error()->text, "twice"), "%s",
-              redlock_last_error()->text);
-    cr_assert_eq(redlock_lock_many(others, many, 2, -2, &options, &mine),
-                 REDLOCK_BAD_OPTION);
-    cr_assert_null(mine);
+    redlock_failure_init(&failure);
+    failure.nodes = nodes;
+    failure.room = 3;
+    options.failure = &failure;
+    servers_do_first(&quorum.servers, 3, "SET pear other");
+    cr_assert_eq(redlock_lock_many(quorum.sync, pear_fig, 2, 0, &options, &mine),
+                 REDLOCK_TAKEN);
+    for (size_t i = 0; i < failure.count; i++)
+        if (nodes[i].verdict == REDLOCK_VERDICT_HELD)
+            cr_assert_eq(nodes[i].key, 0);
+    cr_assert_eq(failure.count, 3);
+    cr_assert_str_eq(failure.holder, "other");
+    servers_do_first(&quorum.servers, 3, "DEL pear");
+    mine = hold_of(quorum.sync, pear_fig);
+    SYNC_QUORUM_UNTIL(servers_keys(&quorum.servers) == 6);
+    servers_do_first(&quorum.servers, 3, "SET pear other");
+    cr_assert_eq(redlock_hold_extend(mine, 0), REDLOCK_TAKEN);
+    cr_assert_eq(redlock_hold_explain(mine, nodes, 3), 3);
+    bool named = false;
+    for (unsigned i = 0; i < 3; i++) {
+        named |= nodes[i].verdict == REDLOCK_VERDICT_HELD;
+        cr_assert_eq(nodes[i].key, 0);
+    }
+    cr_assert(named);
+    redlock_hold_free(mine);
 }
 
 /*
