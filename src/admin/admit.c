@@ -296,7 +296,7 @@ static redlock_code read_request(const redlock_client *client, unsigned how, siz
     if ((promises && !takes_some) || (none && promises != REDLOCK_PROMISE_NONE))
         return rl_fail_field(
             REDLOCK_BAD_OPTION, REDLOCK_REASON_NONE, "how",
-            "how: promises need NEW, AT_ONCE or WAIT, and NONE is no other");
+            "has promises: only NEW, AT_ONCE and WAIT take them, and NONE excludes others");
     *ret_request = (struct rl_admission_request){
         .mode = (enum rl_admission_mode)mode,
         .newcomer = is_of_node ? (uint8_t)node : 0,

@@ -285,24 +285,3 @@ Test(elect, an_observer_is_freed_in_its_callback_or_after_its_client)
     redlock_observer_free(NULL);
     quorum_close(&s);
 }
-
-Test(elect, what_is_no_election_is_refused)
-{
-    struct quorum s;
-    redlock_observer *observer;
-    redlock_lease *lease;
-    redlock_lease_options options = options_of_candidate();
-    quorum_open_fenced(&s, 3, NULL);
-    cr_assert_eq(redlock_observe(s.client, KEY, strlen(KEY), NULL, NULL, &observer),
-                 REDLOCK_BAD_OPTION);
-    cr_assert_eq(
-        redlock_observe(s.client, KEY "!term", strlen(KEY "!term"), note, NULL, &observer),
-        REDLOCK_BAD_KEY);
-    const redlock_key keys[] = {{"a", 1}, {"b", 1}};
-    cr_assert_eq(redlock_acquire_many(s.client, keys, 2, &options, NULL, NULL, &lease),
-                 REDLOCK_BAD_OPTION);
-    options.slots = 2;
-    cr_assert_eq(redlock_acquire(s.client, KEY, strlen(KEY), &options, NULL, NULL, &lease),
-                 REDLOCK_BAD_OPTION);
-    quorum_close(&s);
-}

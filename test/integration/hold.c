@@ -100,10 +100,7 @@ Test(hold, extend_by_hand)
     cr_assert_leq(redlock_valid_ms(lease), 20000);
     cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
     cr_assert_eq(holder.extended.times, 0, "only the watchdog reports this");
-    cr_assert_eq(redlock_extend(lease, -1, reported_note, NULL), REDLOCK_BAD_TTL);
     cr_assert_eq(redlock_extend(lease, 1, reported_note, NULL), REDLOCK_BAD_TTL);
-    cr_assert_eq(redlock_extend(lease, REDLOCK_TTL_MAX_MS + 1, reported_note, NULL),
-                 REDLOCK_BAD_TTL);
     struct reported reported = {0};
     cr_assert_eq(redlock_extend(lease, 0, reported_note, &reported), REDLOCK_OK);
     cr_assert_eq(redlock_extend(lease, 0, reported_note, &reported), REDLOCK_BUSY);

@@ -116,14 +116,3 @@ Test(hold_time, the_client_is_freed)
     cr_assert_eq(seen.longest_ms, REDLOCK_UNKNOWN);
     quorum_close(&s);
 }
-
-Test(hold_time, bad_arguments)
-{
-    struct quorum s;
-    quorum_open(&s, 1);
-    cr_assert_eq(redlock_hold_time(s.client, "job", 3, NULL, NULL), REDLOCK_BAD_OPTION);
-    cr_assert_eq(redlock_hold_time(s.client, "job!hold", 8, note, NULL), REDLOCK_BAD_KEY);
-    cr_assert_eq(redlock_note_hold_time(s.client, "", 0, 1), REDLOCK_BAD_KEY);
-    cr_assert_eq(redlock_note_hold_time(s.client, "job", 3, -1), REDLOCK_BAD_OPTION);
-    quorum_close(&s);
-}

@@ -304,17 +304,3 @@ Test(inspection, nothing_to_break)
     cr_assert_eq(seen.inspection.held, 0);
     quorum_close(&s);
 }
-
-Test(inspection, bad_keys)
-{
-    struct quorum s;
-    char key[REDLOCK_KEY_MAX + 1] = {0};
-    struct seen seen = {0};
-    quorum_open(&s, 1);
-    cr_assert_eq(redlock_inspect(s.client, key, 0, note, &seen), REDLOCK_BAD_KEY);
-    cr_assert_eq(redlock_inspect(s.client, "!marker", 7, note, &seen), REDLOCK_BAD_KEY);
-    cr_assert_eq(redlock_break(s.client, key, sizeof(key), note, &seen), REDLOCK_BAD_KEY);
-    quorum_drain(&s);
-    cr_assert_eq(seen.times, 0);
-    quorum_close(&s);
-}

@@ -8,7 +8,7 @@
 #include "child.h"
 #include "failing_call.h"
 #include "quorum.h"
-#include "redlock/sync.h"
+#include "refusal.h"
 
 static struct {
     struct quorum quorum;
@@ -18,31 +18,6 @@ static struct {
     bool as_expected;
 } threads;
 
-static redlock_code lock(void)
-{
-    return redlock_lock(threads.sync, "job", 3, NULL, &threads.none);
-}
-
-static redlock_code try_lock(void)
-{
-    return redlock_try_lock(threads.sync, "job", 3, NULL, &threads.none);
-}
-
-static redlock_code lock_for(void)
-{
-    return redlock_lock_for(threads.sync, "job", 3, 10, NULL, &threads.none);
-}
-
-static redlock_code lock_adopt(void)
-{
-    return redlock_lock_adopt(threads.sync, "job", 3, "token", 0, NULL, &threads.none);
-}
-
-static redlock_code lock_release(void)
-{
-    return redlock_lock_release(threads.sync, "job", 3, "token");
-}
-
 static int do_nothing(redlock_hold *hold, void *arg)
 {
     (void)hold;
@@ -50,61 +25,36 @@ static int do_nothing(redlock_hold *hold, void *arg)
     return 0;
 }
 
-static redlock_code single_flight(void)
-{
-    return redlock_single_flight(threads.sync, "job", 3, 10, NULL, do_nothing, NULL, NULL,
-                                 NULL);
-}
-
-static redlock_code hold_downgrade(void)
-{
-    return redlock_hold_downgrade(threads.hold);
-}
-
-static redlock_code hold_extend(void)
-{
-    return redlock_hold_extend(threads.hold, 0);
-}
-
-static redlock_code unlock(void)
-{
-    return redlock_unlock(threads.hold, REDLOCK_CONFIRM);
-}
-
-static redlock_code stop_new(void)
-{
-    return redlock_stop_new(threads.sync, &threads.stop);
-}
-
-static void on_leader(redlock_sync_observer *observer, const redlock_leader *leader,
-                      void *arg)
-{
-    (void)observer;
-    (void)leader;
-    (void)arg;
-}
-
 static redlock_code observe(void)
 {
     redlock_sync_observer *observer = NULL;
     redlock_code code =
-        redlock_sync_observe(threads.sync, "job", 3, on_leader, NULL, &observer);
+        redlock_sync_observe(threads.sync, "job", 3, on_sync_leader, NULL, &observer);
     redlock_sync_observer_free(observer);
     return code;
 }
 
-static const struct call of_threads[] = {
-    {"lock", lock},
-    {"try_lock", try_lock},
-    {"lock_for", lock_for},
-    {"lock_adopt", lock_adopt},
-    {"lock_release", lock_release},
-    {"single_flight", single_flight},
-    {"sync_observe", observe},
-};
-static const struct call of_hold[] = {
-    {"hold_extend", hold_extend}, {"hold_downgrade", hold_downgrade}, {"unlock", unlock}};
-static const struct call of_stop[] = {{"stop_new", stop_new}};
+#define OF_THREADS(X)                                                                      \
+    X(lock, redlock_lock(threads.sync, "job", 3, NULL, &threads.none))                     \
+    X(try_lock, redlock_try_lock(threads.sync, "job", 3, NULL, &threads.none))             \
+    X(lock_for, redlock_lock_for(threads.sync, "job", 3, 10, NULL, &threads.none))         \
+    X(lock_adopt,                                                                          \
+      redlock_lock_adopt(threads.sync, "job", 3, "token", 0, NULL, &threads.none))         \
+    X(lock_release, redlock_lock_release(threads.sync, "job", 3, "token"))                 \
+    X(single_flight, redlock_single_flight(threads.sync, "job", 3, 10, NULL, do_nothing,   \
+                                           NULL, NULL, NULL))
+#define OF_HOLD(X)                                                                         \
+    X(hold_extend, redlock_hold_extend(threads.hold, 0))                                   \
+    X(hold_downgrade, redlock_hold_downgrade(threads.hold))                                \
+    X(unlock, redlock_unlock(threads.hold, REDLOCK_CONFIRM))
+#define OF_STOP(X) X(stop_new, redlock_stop_new(threads.sync, &threads.stop))
+
+OF_THREADS(CALL)
+OF_HOLD(CALL)
+OF_STOP(CALL)
+static const struct call of_threads[] = {OF_THREADS(CALL_ROW){"observe", observe}};
+static const struct call of_hold[] = {OF_HOLD(CALL_ROW)};
+static const struct call of_stop[] = {OF_STOP(CALL_ROW)};
 
 static void fail_in_callback(redlock_hold *hold, redlock_code why, redlock_reason reason,
                              int64_t valid_ms, void *arg)
@@ -179,107 +129,9 @@ Test(last_error_sync, without_memory)
     close_threads();
 }
 
-static redlock_code lock_with(redlock_lock_options options)
-{
-    redlock_failure failure;
-    redlock_failure_init(&failure);
-    options.failure = &failure;
-    redlock_code code = redlock_lock(threads.sync, "job", 3, &options, &threads.none);
-    cr_assert_eq(failure.error->code, code);
-    cr_assert_str_eq(failure.error->text, redlock_last_error()->text);
-    return code;
-}
-
-#define FAILS_WITH(code, text, ...)                                                        \
-    do {                                                                                   \
-        redlock_lock_options options;                                                      \
-        redlock_lock_options_init(&options);                                               \
-        __VA_ARGS__;                                                                       \
-        FAILS(lock_with(options), code, text);                                             \
-    } while (0)
-
-Test(last_error_sync, of_lock_options)
+Test(last_error_sync, of_a_hold)
 {
     open_threads(NULL);
-    FAILS_WITH(BAD_TTL, "ttl_ms is 0, and must be at least 1", options.ttl_ms = 0);
-    FAILS_WITH(BAD_TTL,
-               "ttl_ms is 60001, and must be at most 60000: the TTL is longer than the "
-               "client\'s longest TTL",
-               options.ttl_ms = 60001);
-    FAILS_WITH(BAD_TTL,
-               "ttl_ms is 1000, and must be at least 1013: the margin takes all of the TTL",
-               options.ttl_ms = 1000;
-               options.margin_ms = 1000);
-    FAILS_WITH(BAD_OPTION, "margin_ms is -1, and must be at least 0",
-               options.margin_ms = -1);
-    FAILS_WITH(BAD_OPTION, "fence is -1, and must be at least 0", options.fence = -1);
-    FAILS_WITH(BAD_OPTION, "handoffs is 64, and must be at most 63", options.handoffs = 64);
-    redlock_sync *other;
-    const char *const uri[] = {"unix:///tmp/redlock-test-nothing.sock"};
-    SUCCEEDS(redlock_sync_new(uri, 1, NULL, &other));
-    SUCCEEDS(redlock_stop_new(other, &threads.stop));
-    FAILS_WITH(BAD_OPTION, "stop belongs to another client", options.stop = threads.stop);
-    redlock_stop_free(threads.stop);
-    redlock_sync_free(other);
-    SUCCEEDS(stop_new());
-    redlock_stop_all(threads.stop);
-    FAILS_WITH(CANCELLED, "the operation was cancelled: the caller cancelled it",
-               options.stop = threads.stop);
-    redlock_stop_free(threads.stop);
-    FAILS_WITH(
-        BAD_OPTION,
-        "any_thread is set, and recursive: only the thread that locked may lock again",
-        options.recursive = options.any_thread = true);
-    cr_assert_eq(redlock_last_error()->reason, REDLOCK_REASON_CONFLICT);
-    redlock_lock_options options = {.size = 0};
-    FAILS(redlock_lock(threads.sync, "job", 3, &options, &threads.none), BAD_OPTION,
-          "size is not set: make the options by redlock_lock_options_init()");
-    close_threads();
-}
-
-static redlock_code lock_key(const char *key, size_t len)
-{
-    return redlock_lock(threads.sync, key, len, NULL, &threads.none);
-}
-
-static redlock_code lock_adopt_with(const char *token, int64_t valid_ms)
-{
-    return redlock_lock_adopt(threads.sync, "job", 3, token, valid_ms, NULL, &threads.none);
-}
-
-static redlock_code single_flight_for(int64_t wait_ms)
-{
-    return redlock_single_flight(threads.sync, "job", 3, wait_ms, NULL, do_nothing, NULL,
-                                 NULL, NULL);
-}
-
-Test(last_error_sync, of_arguments)
-{
-    static const char long_key[REDLOCK_KEY_MAX + 1];
-    const char *no_token = "token is empty";
-    open_threads(NULL);
-    FAILS(lock_key("", 0), BAD_KEY, "key is empty");
-    FAILS(lock_key(NULL, 0), BAD_KEY, "key is empty");
-    FAILS(lock_key(long_key, sizeof(long_key)), BAD_KEY,
-          "key has 513 bytes, and must have at most 512");
-    FAILS(lock_key("a!queue", 7), BAD_KEY,
-          "key ends in ! and small letters: such ends are reserved");
-    FAILS(redlock_lock_for(threads.sync, "job", 3, -1, NULL, &threads.none), BAD_OPTION,
-          "wait_ms is -1, and must be at least 0");
-    FAILS(single_flight_for(-2), BAD_OPTION, "wait_ms is -2, and must be at least -1");
-    FAILS(single_flight_for(REDLOCK_UNKNOWN), BAD_OPTION,
-          "wait_ms is -3, and must be at least -1");
-    FAILS(redlock_lock_many(threads.sync, &(redlock_key){"job", 3}, 1, REDLOCK_UNKNOWN,
-                            NULL, &threads.none),
-          BAD_OPTION, "wait_ms is -3, and must be at least -1");
-    FAILS(lock_adopt_with("token", REDLOCK_FOREVER), BAD_OPTION,
-          "valid_ms is -1, and must be at least 0");
-    FAILS(lock_adopt_with("", 0), BAD_TOKEN, no_token);
-    FAILS(lock_adopt_with(NULL, 0), BAD_TOKEN, no_token);
-    FAILS(lock_adopt_with("token", -2), BAD_OPTION,
-          "valid_ms is -2, and must be at least 0");
-    FAILS(redlock_lock_release(threads.sync, "job", 3, NULL), BAD_TOKEN, no_token);
-    FAILS(redlock_lock_release(threads.sync, "", 0, "token"), BAD_KEY, "key is empty");
     FAILS_FOR(redlock_unlock(NULL, 0), NOT_HELD, NULL_HANDLE);
     FAILS_FOR(redlock_hold_extend(NULL, 0), NOT_HELD, NULL_HANDLE);
     FAILS(redlock_unlock(threads.hold, 3), BAD_OPTION, "how is 3, and must be at most 2");
@@ -287,7 +139,8 @@ Test(last_error_sync, of_arguments)
           "ttl_ms is -1, and must be at least 1");
     FAILS(redlock_hold_extend(threads.hold, 60001), BAD_TTL,
           "ttl_ms is 60001, and must be at most 60000: the TTL is longer than the "
-          "client\'s longest TTL");
+          "client's longest TTL");
+    cr_assert_not(redlock_hold_lost(threads.hold));
     close_threads();
 }
 

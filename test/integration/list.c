@@ -199,14 +199,3 @@ Test(list, the_client_is_freed_in_a_callback)
     }
     quorum_close(&s);
 }
-
-Test(list, bad_arguments)
-{
-    static char prefix[REDLOCK_KEY_MAX + 1];
-    struct quorum s;
-    quorum_open(&s, 1);
-    cr_assert_eq(redlock_list(s.client, "", 0, 0, NULL, NULL), REDLOCK_BAD_OPTION);
-    cr_assert_eq(redlock_list(s.client, prefix, sizeof(prefix), 0, note, NULL),
-                 REDLOCK_BAD_KEY);
-    quorum_close(&s);
-}

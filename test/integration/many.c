@@ -194,33 +194,6 @@ Test(many, the_fence_is_above_that_of_each_key)
     quorum_close(&s);
 }
 
-static void expect_refused(struct quorum *s, const redlock_key *keys, size_t count,
-                           const char *text)
-{
-    redlock_lease *lease = NULL;
-    cr_assert_eq(redlock_acquire_many(s->client, keys, count, NULL, NULL, NULL, &lease),
-                 REDLOCK_BAD_KEY);
-    cr_assert_str_eq(redlock_last_error()->text, text);
-    cr_assert_null(lease);
-}
-
-Test(many, bad_keys_are_refused)
-{
-    static const redlock_key twice[] = {KEY("a"), KEY("b"), KEY("a")};
-    static const redlock_key empty[] = {KEY("a"), KEY("")};
-    static const redlock_key reserved[] = {KEY("a"), KEY("a!fence")};
-    static redlock_key many[REDLOCK_KEYS_MAX + 1];
-    struct quorum s;
-    quorum_open(&s, 1);
-    expect_refused(&s, twice, 3, "key is given twice: number 3");
-    expect_refused(&s, empty, 2, "key is empty");
-    expect_refused(&s, reserved, 2,
-                   "key ends in ! and small letters: such ends are reserved");
-    expect_refused(&s, many, REDLOCK_KEYS_MAX + 1, "keys are 17, and must be from 1 to 16");
-    expect_refused(&s, NULL, 0, "keys are 0, and must be from 1 to 16");
-    quorum_close(&s);
-}
-
 Test(many, as_many_as_there_may_be)
 {
     struct quorum s;

@@ -40,31 +40,6 @@ Test(record, is_kept_for_longer_than_any_lock)
     quorum_close(&s);
 }
 
-Test(record, is_acquired_within_the_limit_of_locks)
-{
-    struct quorum s;
-    redlock_lease_options options = record_options();
-    redlock_lease *lease = NULL;
-    options.ttl_ms = DAY_MS + 1;
-    quorum_open(&s, 1);
-    cr_assert_eq(redlock_acquire(s.client, "job", 3, &options, reported_note, NULL, &lease),
-                 REDLOCK_BAD_TTL);
-    options = record_options();
-    for (int i = 0; i < 2; i++) {
-        redlock_lease_options other = options;
-        other.fenced = i == 0;
-        other.slots = i == 1 ? 2 : 0;
-        cr_assert_eq(
-            redlock_acquire(s.client, "job", 3, &other, reported_note, NULL, &lease),
-            REDLOCK_BAD_OPTION);
-    }
-    const redlock_key keys[] = {{"a", 1}, {"b", 1}};
-    cr_assert_eq(
-        redlock_acquire_many(s.client, keys, 2, &options, reported_note, NULL, &lease),
-        REDLOCK_BAD_OPTION);
-    quorum_close(&s);
-}
-
 /* The clocks are those of one machine. */
 Test(record, the_nodes_tell_the_time)
 {

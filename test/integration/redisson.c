@@ -162,19 +162,3 @@ Test(redisson, a_release_wakes_javas_waiters)
     }
     quorum_close_empty(&s);
 }
-
-Test(redisson, has_one_key_and_no_fence)
-{
-    struct quorum s;
-    redlock_lease *lease = NULL;
-    redlock_lease_options options = options_of_redisson();
-    const redlock_key two[] = {{"a", 1}, {"b", 1}};
-    quorum_open(&s, 1);
-    cr_assert_eq(redlock_acquire_many(s.client, two, 2, &options, NULL, NULL, &lease),
-                 REDLOCK_BAD_OPTION);
-    options.fenced = true;
-    cr_assert_eq(redlock_acquire(s.client, "a", 1, &options, NULL, NULL, &lease),
-                 REDLOCK_BAD_OPTION);
-    cr_assert(strstr(redlock_last_error()->text, "redisson"));
-    quorum_close_empty(&s);
-}

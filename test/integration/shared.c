@@ -516,28 +516,3 @@ Test(shared, a_downgrade_of_a_token_with_too_long_a_ttl)
     redlock_lease_free(adopted);
     quorum_close(&s);
 }
-
-Test(shared, what_cannot_be_shared_is_refused)
-{
-    struct quorum s;
-    redlock_lease *lease = NULL;
-    redlock_lease_options options = options_of_reader();
-    const redlock_key keys[] = {{"a", 1}, {"b", 1}};
-    quorum_open(&s, 1);
-    cr_assert_eq(redlock_acquire_many(s.client, keys, 2, &options, NULL, NULL, &lease),
-                 REDLOCK_BAD_OPTION);
-    options.slots = 2;
-    cr_assert_eq(redlock_acquire(s.client, KEY, strlen(KEY), &options, NULL, NULL, &lease),
-                 REDLOCK_BAD_OPTION);
-    cr_assert_eq(redlock_acquire(s.client, KEY "!intent", strlen(KEY "!intent"), NULL, NULL,
-                                 NULL, &lease),
-                 REDLOCK_BAD_KEY);
-    options.kind = REDLOCK_KIND_EXCLUSIVE;
-    cr_assert_eq(
-        redlock_adopt(s.client, KEY, strlen(KEY), "of-another-library", 1000, NULL, &lease),
-        REDLOCK_OK);
-    cr_assert_eq(redlock_downgrade(lease, NULL, NULL), REDLOCK_BAD_TOKEN);
-    redlock_disown(lease);
-    redlock_lease_free(lease);
-    quorum_close(&s);
-}

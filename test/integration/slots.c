@@ -254,26 +254,3 @@ Test(slots, adopted_by_its_token_and_key)
     }
     quorum_close_empty(&s);
 }
-
-Test(slots, what_cannot_be_a_semaphore_is_refused)
-{
-    struct quorum s;
-    redlock_lease *lease = NULL;
-    redlock_lease_options options = options_of_slots(2);
-    const redlock_key keys[] = {{"a", 1}, {"b", 1}};
-    char key[REDLOCK_KEY_MAX];
-    memset(key, 'k', sizeof(key));
-    quorum_open(&s, 1);
-    cr_assert_eq(redlock_acquire_many(s.client, keys, 2, &options, NULL, NULL, &lease),
-                 REDLOCK_BAD_OPTION);
-    cr_assert_eq(
-        redlock_acquire(s.client, key, sizeof(key) - 3, &options, NULL, NULL, &lease),
-        REDLOCK_BAD_KEY);
-    options.kind = REDLOCK_KIND_SHARED;
-    cr_assert_eq(redlock_acquire(s.client, KEY, strlen(KEY), &options, NULL, NULL, &lease),
-                 REDLOCK_BAD_OPTION);
-    options = options_of_slots(REDLOCK_SLOTS_MAX + 1);
-    cr_assert_eq(redlock_acquire(s.client, KEY, strlen(KEY), &options, NULL, NULL, &lease),
-                 REDLOCK_BAD_OPTION);
-    quorum_close(&s);
-}

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "refusal.h"
 #include "worker_threads.h"
 
 static struct sync_quorum c;
@@ -54,29 +55,6 @@ static redlock_hold *hold_key(redlock_sync *sync, const char *key)
     return hold;
 }
 
-Test(sync_codes, of_bad_arguments)
-{
-    const redlock_lock_options good = options;
-    expect_from(c.sync, "", CALL_LOCK, CALL_RELEASE, REDLOCK_BAD_KEY);
-    expect_from(c.sync, "job!fence", CALL_LOCK, CALL_RELEASE, REDLOCK_BAD_KEY);
-    options.ttl_ms = 0;
-    expect_from(c.sync, "job", CALL_LOCK, CALL_ADOPT, REDLOCK_BAD_TTL);
-    options.ttl_ms = 1; /* the drift uses all of it */
-    expect_from(c.sync, "job", CALL_LOCK, CALL_ADOPT, REDLOCK_BAD_TTL);
-    options = good;
-    options.margin_ms = -1;
-    expect_from(c.sync, "job", CALL_LOCK, CALL_ADOPT, REDLOCK_BAD_OPTION);
-    options = good;
-    options.max_hold_ms = 5; /* not above the margin */
-    options.margin_ms = 7;
-    expect_from(c.sync, "job", CALL_LOCK, CALL_ADOPT, REDLOCK_BAD_OPTION);
-    options = good;
-    redlock_hold *hold = hold_key(c.sync, "job");
-    cr_assert_eq(redlock_unlock(hold, REDLOCK_DISOWN + 1), REDLOCK_BAD_OPTION);
-    cr_assert_not(redlock_hold_lost(hold));
-    redlock_hold_free(hold);
-}
-
 static bool names_a_quarantine(void)
 {
     static const char words[] = "quarantined, for another ";
@@ -101,10 +79,14 @@ Test(sync_codes, of_nodes_that_restarted)
 Test(sync_codes, without_a_client)
 {
     redlock_stop *stop = NULL;
+    redlock_sync_observer *observer = NULL;
     expect_from(NULL, "job", CALL_LOCK, CALL_RELEASE, REDLOCK_CLOSED);
     cr_assert_eq(redlock_stop_new(NULL, &stop), REDLOCK_CLOSED);
     cr_assert_null(stop);
     cr_assert_eq(redlock_last_error()->reason, REDLOCK_REASON_NULL_HANDLE);
+    cr_assert_eq(redlock_sync_observe(NULL, "job", 3, on_sync_leader, NULL, &observer),
+                 REDLOCK_CLOSED);
+    cr_assert_null(observer);
 }
 
 /* A user that may use the key "job" only, and then none. */

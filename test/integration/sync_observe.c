@@ -209,20 +209,3 @@ Test(sync_observe, the_client_ends_first)
     redlock_sync_observer_free(NULL);
     sync_quorum_close(&c);
 }
-
-Test(sync_observe, bad_arguments)
-{
-    struct sync_quorum c;
-    struct seen seen = {.term = 0};
-    redlock_sync_observer *observer = NULL;
-    sync_quorum_open(&c, 3);
-    cr_assert_eq(redlock_sync_observe(c.sync, "job", 3, NULL, NULL, &observer),
-                 REDLOCK_BAD_OPTION);
-    cr_assert_eq(redlock_sync_observe(c.sync, "", 0, note, &seen, &observer),
-                 REDLOCK_BAD_KEY);
-    cr_assert_str_neq(redlock_last_error()->text, "");
-    cr_assert_eq(redlock_sync_observe(NULL, "job", 3, note, &seen, &observer),
-                 REDLOCK_CLOSED);
-    cr_assert_null(observer);
-    sync_quorum_close(&c);
-}

@@ -239,11 +239,7 @@ Test(sync_recursive, options_that_do_not_fit)
     cr_assert_eq(redlock_try_lock(quorum.sync, "key", 3, &options, &inner),
                  REDLOCK_BAD_OPTION);
     options.fenced = false;
-    options.any_thread = true;
-    cr_assert_eq(redlock_try_lock(quorum.sync, "key", 3, &options, &inner),
-                 REDLOCK_BAD_OPTION);
-    cr_assert(strstr(redlock_last_error()->text, "any_thread"));
-    options.any_thread = options.recursive = false;
+    options.recursive = false;
     cr_assert_eq(redlock_try_lock(quorum.sync, "key", 3, &options, &inner), REDLOCK_TAKEN);
     cr_assert_null(inner);
     redlock_hold_free(hold);

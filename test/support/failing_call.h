@@ -17,6 +17,14 @@ struct call {
     redlock_code (*call)(void);
 };
 
+/* For a list of X(name, call): the functions, and the rows. */
+#define CALL(name, ...)                                                                    \
+    static redlock_code name(void)                                                         \
+    {                                                                                      \
+        return __VA_ARGS__;                                                                \
+    }
+#define CALL_ROW(name, ...) {#name, name},
+
 bool all_fail(const struct call *call, size_t count, redlock_code code, const char *text);
 
 /* The same, for a reason, whose text follows that of the code. */
@@ -30,10 +38,9 @@ bool all_fail_for(const struct call *call, size_t count, redlock_code code,
 #define ALL_FAIL_FOR(calls, code, reason)                                                  \
     all_fail_for(calls, sizeof(calls) / sizeof((calls)[0]), REDLOCK_##code,                \
                  REDLOCK_REASON_##reason)
-#define ALL_FAIL(calls, code, text)                                                        \
-    all_fail(calls, sizeof(calls) / sizeof((calls)[0]), REDLOCK_##code, text)
 #define ALL_FAIL_BY_CODE(calls, code)                                                      \
-    ALL_FAIL(calls, code, redlock_code_text(REDLOCK_##code))
+    all_fail(calls, sizeof(calls) / sizeof((calls)[0]), REDLOCK_##code,                    \
+             redlock_code_text(REDLOCK_##code))
 
 /*
  * One allocation after the other fails, until the call needs no further one: it succeeds,
