@@ -75,7 +75,7 @@ struct event_base;
 #define REDLOCK_VERSION        "1.0.0"
 #define REDLOCK_VERSION_NUMBER 10000
 
-/* The version of the library that runs: "1.0.0". */
+/* The version of the library that runs: "1.0.0", or "1.0.0-dev+g0123456" if no release. */
 REDLOCK_API const char *redlock_version(void);
 
 /* --- limits and defaults --- */

@@ -9,6 +9,8 @@ passed, no other client of the same nodes holds it. `hold.lost` and `hold.valid(
 that is still so; only a resource that compares fencing tokens (`hold.fence`) is safe against a
 holder that was paused. In asyncio use AsyncClient.
 """
+from importlib import metadata as _metadata
+
 from ._admin import Finding, Inspection, NodeHealth, Report
 from ._async_holds import AsyncElection, AsyncHold, AsyncLock
 from ._asyncio import AsyncClient
@@ -34,9 +36,13 @@ __all__ = [
     "library_version",
 ]
 
-__version__ = "1.0.0"
-
 
 def library_version() -> str:
     """The version of libredlock.so.1 that runs."""
     return _text_of(_lib.redlock_version())
+
+
+try:
+    __version__ = _metadata.version("redlock_quorum")
+except _metadata.PackageNotFoundError:  # not installed: a tree, which has its library's version
+    __version__ = library_version().replace("-dev", ".dev0")

@@ -133,8 +133,3 @@ NAMED(redlock_reason, REDLOCK_REASONS, REASON_NAME, REASON_TEXT,
       "not a reason of this library")
 NAMED(redlock_verdict, REDLOCK_VERDICTS, NAME, TEXT, "?")
 NAMED(redlock_member_state, REDLOCK_MEMBER_STATES, NAME, TEXT, "?")
-
-const char *redlock_version(void)
-{
-    return RL_VERSION;
-}

@@ -208,7 +208,7 @@ def _(quorum):
 
 @case("--help, -h and --version: on stdout, 0; -h is the short one")
 def _(quorum):
-    matches(redlock("--version").expect(0, err="^$").out, r"^redlock \d+\.\d+\.\d+\n$", "version")
+    matches(redlock("--version").expect(0, err="^$").out, r"^redlock \d+\.\d+\.\d+(-dev(\+g[0-9a-f]{7})?)?\n$", "version")
     listed = re.search(r"(?<=Commands:\n)(?:  .*\n)+", redlock("--help").out).group()
     commands = re.findall(r"^  (\w+)", listed, re.MULTILINE)
     check(len(commands) > 10, listed)
