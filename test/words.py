@@ -9,6 +9,7 @@ read where they are easy to find.
 """
 import ast
 import difflib
+import json
 import pathlib
 import re
 import sys
@@ -126,6 +127,30 @@ def keys():
     return [term for term, _ in manual.PAGES["redlock.conf.5"].definitions("KEYS")]
 
 
+# --- JSON ---
+
+SCHEMA = json.loads(read("docs/schema/redlock.schema.json"))["$defs"]
+
+
+def parts(name, part):
+    """Each schema in it, with its name: run.once for a member of a member."""
+    yield name, part
+    for member, each in part.get("properties", {}).items():
+        yield from parts(f"{name}.{member}", each)
+    for each in part.get("oneOf", []) + [part[word] for word in ("items",) if word in part]:
+        yield from parts(name, each)
+
+
+def json_words(keyword):
+    """The members of each object, or the values of each member that has few."""
+    found = {}
+    for definition, whole in SCHEMA.items():
+        for name, part in parts(definition, whole):
+            for word in part.get(keyword, ()):
+                found.setdefault(name, {})[word] = None
+    return rows((name, [word for word in words if word not in (None, "schema")]) for name, words in sorted(found.items()))
+
+
 # --- nodes ---
 
 def wire():
@@ -224,6 +249,8 @@ SECTIONS = {
     "Command: exit codes": exit_codes,
     "Command: environment": variables,
     "redlock.conf: keys": keys,
+    "JSON: members": lambda: json_words("properties"),
+    "JSON: values": lambda: json_words("enum"),
     "Metrics and their labels": metrics,
     "Events": lambda: sorted(telemetry.EVENTS),
     "Nodes": wire,

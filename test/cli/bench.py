@@ -163,7 +163,7 @@ def _(quorum):
     found = measure(quorum, *QUICK, "--export-csv", rows)
     compare(found, rows)
     equal([node["not_asked"] for node in found["nodes"]], [0, 200, 0, 0, 0], "not asked")
-    matches(found["nodes"][1]["fault"], "cannot connect", "fault")
+    matches(found["nodes"][1]["text"], "cannot connect", "fault")
     equal(found["nodes"][1]["without"]["not_held_share"], 0, "without the dead one")
     text = bench(quorum, *QUICK).expect(0).out
     matches(text, r"2\.sock( +-){5} +0\.0% +0 +200\n    not asked: 200 \(", "text")
@@ -187,7 +187,7 @@ def _(quorum):
     found = measure(quorum, *QUICK, "--export-csv", rows)
     compare(found, rows)
     equal([node["refused"] for node in found["nodes"]], [0, 0, 0, 0, 200], "refused")
-    matches(found["nodes"][4]["fault"], "maxmemory", "fault")
+    matches(found["nodes"][4]["text"], "maxmemory", "fault")
     matches(bench(quorum, *QUICK).out, r"    refused: 200 \([^\n]*maxmemory[^\n]*\); no grant for [^\n]* \(100.0 %\), ", "text")
     quorum[4].call("CONFIG", "SET", "maxmemory", "0")
 

@@ -43,7 +43,7 @@ def sound(found, nodes=5):
         equal(node["asked"] + node["not_asked"] + node["ready"], found["cycles"],
               f"cycles of {node}")
         equal(node["latency"]["count"], node["granted"], f"latencies of {node}")
-        equal(node["fault"] is None, node["granted"] + node["ready"] == found["cycles"],
+        equal(node["text"] is None, node["granted"] + node["ready"] == found["cycles"],
               f"fault of {node}")
     return found
 

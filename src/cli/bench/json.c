@@ -66,7 +66,7 @@ static json_t *node_json(const struct bench *bench, unsigned index)
         number(node->granted), "refused", number(node->refused), "silent",
         number(node->silent), "broken", number(node->broken), "not_asked",
         number(node->absent), "ready", number(node->ready), "qth", number(node->last),
-        "fault", node->fault, "latency", latency_json(&node->latency), "without",
+        "text", node->fault, "latency", latency_json(&node->latency), "without",
         bench_model_json(&node->without));
     add_outage(object, &node->outage);
     return object;

@@ -89,10 +89,10 @@ function showSparks({timeline: {slots}, nodes}) {
                                                        `round trip of ${names[i]} over time`)));
 }
 
-function runStateCell({fault, granted}) {
-  if (!fault)
+function runStateCell({text, granted}) {
+  if (!text)
     return ["good", "granted all"];
-  return granted ? ["warn", "failed at times", fault] : ["bad", "never granted", fault];
+  return granted ? ["warn", "failed at times", text] : ["bad", "never granted", text];
 }
 
 function showRunNodes({nodes, cycles}) {
