@@ -7,6 +7,7 @@
 #include <redlock/admin.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "timer.h"
@@ -181,18 +182,13 @@ void cli_hide_passwords(char *uris);
  */
 int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *own);
 
-/* Prints one line on stderr, "redlock: ...", and ends the process. */
-_Noreturn void cli_fail(int code, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* Returns, so that the caller can clean up. */
-void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 /*
- * Prints one line on stderr unless --quiet. All three functions escape control characters.
+ * Prints one line on stderr, "redlock: ...", with control characters escaped. cli_fail()
+ * then ends the process; cli_say() prints it unless --quiet.
  */
-void cli_say(const struct cli *cli, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define cli_fail(code, ...) (cli_complain(__VA_ARGS__), exit(code))
+#define cli_say(cli, ...)   ((cli)->quiet ? (void)0 : cli_complain(__VA_ARGS__))
 
 /*
  * Ends the process with own_failure if too few file descriptors are free for a command on

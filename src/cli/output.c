@@ -36,17 +36,21 @@ static void hide_tokens(char *text)
     }
 }
 
-static void write_line(const char *format, va_list arguments)
+void cli_complain(const char *format, ...)
 {
     static const char no_memory[] = "redlock: out of memory\n";
     char *text = NULL, *line = NULL;
-    if (vasprintf(&text, format, arguments) < 0) {
+    va_list arguments;
+    va_start(arguments, format);
+    int len = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    if (len < 0) {
         writer_message(no_memory, sizeof(no_memory) - 1);
         exit(CLI_FAILED);
     }
     char *printable = cli_printable(text);
     hide_tokens(printable);
-    int len = asprintf(&line, "redlock: %s\n", printable);
+    len = asprintf(&line, "redlock: %s\n", printable);
     if (len > 0)
         writer_message(line, (size_t)len);
     free(line);
@@ -54,38 +58,11 @@ static void write_line(const char *format, va_list arguments)
     free(text);
 }
 
-void cli_fail(int code, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(format, arguments);
-    va_end(arguments);
-    exit(code);
-}
-
 void *cli_need_memory(void *memory)
 {
     if (!memory)
         cli_fail(CLI_FAILED, "out of memory");
     return memory;
-}
-
-void cli_complain(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(format, arguments);
-    va_end(arguments);
-}
-
-void cli_say(const struct cli *cli, const char *format, ...)
-{
-    if (cli->quiet)
-        return;
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(format, arguments);
-    va_end(arguments);
 }
 
 char *cli_format(const char *format, ...)
