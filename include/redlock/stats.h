@@ -95,7 +95,6 @@ typedef struct redlock_stats {
        reply completes it, it counts in both. */
     uint64_t renewals, renewals_failed;
 
-    uint64_t hand_offs;      /* from thread to thread without a round; of redlock_sync */
     uint64_t events_dropped; /* not passed to `log` or `trace`: too many, or no memory */
 
     redlock_histogram acquire_time; /* of acquires that ended with OK: of the whole wait */

@@ -48,8 +48,6 @@ static const struct number numbers[] = {
      OF_CLIENT(votes_fenced)},
     {"redlock_acquiring", "Acquires that are running.", OF_CLIENT(acquiring)},
     {"redlock_held", "Locks that are held.", OF_CLIENT(held)},
-    {"redlock_hand_offs_total", "Locks that went from thread to thread without a round.",
-     OF_CLIENT(hand_offs)},
     {"redlock_events_dropped_total", "Events that log and trace did not get.",
      OF_CLIENT(events_dropped)},
 };

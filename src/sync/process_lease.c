@@ -242,7 +242,6 @@ static bool is_long_enough(const struct rl_process_lease *lease,
 static void hand_on(struct rl_process_lease *lease, struct rl_key_waiter *next_waiter)
 {
     lease->handoffs++;
-    lease->leases->hand_offs++;
     note_owner(lease, next_waiter);
     give(lease, next_waiter);
 }

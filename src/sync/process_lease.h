@@ -17,7 +17,6 @@ struct rl_process_leases {
     struct rl_keys keys; /* must be first: a key's `keys` points to it */
     redlock_client *client;
     bool traced;        /* there is a `trace` */
-    uint64_t hand_offs; /* without a round */
     LIST_HEAD(, rl_process_lease) all;
 };
 

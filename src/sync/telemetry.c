@@ -113,24 +113,16 @@ struct question {
     redlock_stats *stats;
 };
 
-/* Adds what the asynchronous client does not count, if the caller's struct has it. */
-static void add_own(const redlock_sync *sync, redlock_stats *stats)
-{
-    if (stats->size >= offsetof(redlock_stats, events_dropped) + sizeof(uint64_t)) {
-        stats->hand_offs = sync->leases.hand_offs;
-        stats->events_dropped += sync->telemetry.dropped;
-    }
-}
-
 static void telemetry_answer(struct rl_loop_owner *loop, struct rl_job *job)
 {
     struct question *question = (struct question *)job;
-    redlock_code code =
-        redlock_client_stats(question->sync->leases.client, question->stats);
-    if (code == REDLOCK_OK)
-        add_own(question->sync, question->stats);
-    else
+    redlock_stats *stats = question->stats;
+    redlock_code code = redlock_client_stats(question->sync->leases.client, stats);
+    size_t known = offsetof(redlock_stats, events_dropped) + sizeof(stats->events_dropped);
+    if (code != REDLOCK_OK)
         question->call.wait.error = *redlock_last_error();
+    else if (stats->size >= known)
+        stats->events_dropped += question->sync->telemetry.dropped;
     rl_loop_owner_finish_wait(loop, &question->call.wait, code);
 }
 
