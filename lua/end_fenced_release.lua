@@ -1,5 +1,9 @@
--- part: reads entry, key, known, life, mine, now, time, value, waited; sets entered, freed, gone, intents, notifies, only_readers, queue, waits
--- The end of a release of one fenced lock: its queue entry, and the reply.
+-- part: reads ahead, fence, key, known, mine, now, stored, time, value; sets entered, entry, freed, gone, intents, known, life, notifies, only_readers, queue, waited, waits
+-- The end of a release of one fenced lock: its fence, its queue entry, and the reply.
+if not ahead then
+  -- with store_fence.lua
+end
+local entry, waited, life = ARGV[5] and ARGV[4], ARGV[5], ARGV[6]
 -- with enqueue.lua
 -- with may_notify.lua
 if notifies or only_readers then

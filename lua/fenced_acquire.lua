@@ -1,12 +1,7 @@
 -- with guard.lua
 -- and ARGV[6] the number of fences to reserve
 -- Returns code 1: acquired. The fence is larger than the stored one by at least ARGV[6].
--- with check_marker.lua
-if not marked then
-  return redis.error_reply('MARKER is another')
-end
--- with late.lua
--- with reserve.lua
+-- with begin_acquire.lua
 if not ahead and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[4]) then
   redis.call('SET', KEYS[2], known, 'PX', FENCE_LIFE)
   return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known

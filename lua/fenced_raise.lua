@@ -1,14 +1,4 @@
 -- with guard.lua
 -- Returns code 1: the token is stored and the fence is at least ARGV[2]; 0: gone.
-local key = KEYS[1]
--- with look.lua
-local value = found
--- with may_vote.lua
-if value == ARGV[1] then
-  -- with store_fence.lua
-  return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known
-elseif value then
-  -- with held.lua
-  return there
-end
-return '0 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known
+-- with raise_fence.lua
+return '1 ' .. time[1] .. ' ' .. time[2] .. ' ' .. known

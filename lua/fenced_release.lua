@@ -13,8 +13,4 @@ local mine = value == ARGV[1]
 if mine then
   redis.call('DEL', key)
 end
-if not ahead then
-  -- with store_fence.lua
-end
-local entry, waited, life = ARGV[5] and ARGV[4], ARGV[5], ARGV[6]
 -- with end_fenced_release.lua

@@ -2,12 +2,7 @@
 -- and ARGV[6] the number of fences to reserve
 -- Returns code 1: the token is stored at all keys. The fence is larger than each stored one by
 -- at least ARGV[6]. If a key is taken, nothing is stored.
--- with check_marker.lua
-if not marked then
-  return redis.error_reply('MARKER is another')
-end
--- with late.lua
--- with reserve.lua
+-- with begin_acquire.lua
 if redis.call('EXISTS', unpack(KEYS, 1, count)) > 0 then
   -- with look_at_set.lua
   at, value = at or 1, value or ARGV[1]

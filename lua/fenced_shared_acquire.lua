@@ -2,12 +2,7 @@
 -- and ARGV[6] the number of fences to reserve, ARGV[7] how long the reader has waited, in us
 -- Returns code 1: acquired. The fence is larger than the stored one by at least ARGV[6].
 local key, ttl, waited = KEYS[1], ARGV[4], ARGV[7]
--- with check_marker.lua
-if not marked then
-  return redis.error_reply('MARKER is another')
-end
--- with late.lua
--- with reserve.lua
+-- with begin_acquire.lua
 -- with look_at_readers.lua
 value = value or mine and ARGV[1]
 local holder = value
