@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 """Each row of mutations.toml applies; one that is ambiguous or stale is refused."""
 import pathlib
+import shutil
 import sys
 import tempfile
 import unittest
 
+HERE = pathlib.Path(__file__).resolve().parent
+LUA = HERE.parents[1] / "lua"
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(HERE), str(LUA)]
+import embed  # noqa: E402
 import mutations  # noqa: E402
+import variables  # noqa: E402
 
 FIRST = """#define LONGEST \\
     5
@@ -80,7 +85,25 @@ class Rows(unittest.TestCase):
                 self.assertIn(why, str(failed.exception))
 
     def test_the_table(self):
-        self.assertTrue(mutations.read_table())
+        rows = mutations.read_table()
+        self.assertTrue(rows)
+        self.expect_scripts([row for row in rows if row["source"].suffix == ".lua"])
+
+    def expect_scripts(self, rows):
+        """lua/embed.py must take each script with the change in it or in one of its parts."""
+        lua = self.root / "whole"
+        shutil.copytree(LUA, lua)
+        scripts = [path for path in lua.glob("*.lua") if not variables.is_part(path)]
+        with_parts = {path: {path.name, *(line.strip().removeprefix(variables.WITH)
+                                          for line in embed.expand(path))} for path in scripts}
+        for row in rows:
+            changed = lua / row["source"].name
+            changed.write_text(row["text"])
+            for path in scripts:
+                if changed.name in with_parts[path]:
+                    with self.subTest(row["name"], script=path.name):
+                        embed.body(path)
+            changed.write_text(row["source"].read_text())
 
 
 if __name__ == "__main__":
