@@ -58,11 +58,11 @@ struct list {
     unsigned pages, barren;
     bool waits; /* for a page, or for how many of its keys a node has */
     bool is_last;
-    rl_time paged;           /* when the page was asked for */
-    rl_time asked;           /* when the last command was sent that is not of a batch */
-    rl_time busy;            /* how long nodes have worked for the page, at most */
-    unsigned all;            /* how many keys were asked for by one command */
-    char keys[RL_RESP_TEXT]; /* of the page: each after its length and a space */
+    rl_time paged;              /* when the page was asked for */
+    rl_time asked;              /* when the last command was sent that is not of a batch */
+    rl_time busy[RL_NODES_MAX]; /* how long each node has worked for the page, at most */
+    unsigned all;               /* how many keys were asked for by one command */
+    char keys[RL_RESP_TEXT];    /* of the page: each after its length and a space */
     size_t len, at;
     struct batch batch;
     size_t pattern_len;
@@ -80,18 +80,20 @@ static void list_finish(struct list *list, redlock_code code)
 
 /* --- how busy the nodes are --- */
 
-static rl_time work_of(const struct list *list, unsigned node, rl_time latency)
+static void note_work(struct list *list, unsigned node, rl_time latency)
 {
     const redlock_client *client = rl_client_of(&list->task);
-    return rl_max(latency - client->nodes.node[node].link.shortest_trip, 0);
+    list->busy[node] += rl_max(latency - client->nodes.node[node].link.shortest_trip, 0);
 }
 
-static void note_work(struct list *list, const redlock_inspection *inspection)
+/* The nodes work side by side, so the busiest one decides. */
+static void pause(struct list *list)
 {
     rl_time longest = 0;
-    for (unsigned i = 0; i < inspection->count; i++)
-        longest = rl_max(longest, work_of(list, i, inspection->nodes[i]->latency_us));
-    list->busy += longest;
+    for (unsigned i = 0; i < rl_client_of(&list->task)->nodes.n; i++)
+        longest = rl_max(longest, list->busy[i]);
+    rl_time due = rl_time_add_sat(list->paged, SHARE * longest);
+    rl_task_schedule(&list->task, rl_max(due, list->task.loop->now));
 }
 
 /* --- a few keys --- */
@@ -209,8 +211,8 @@ static void on_inspected(redlock_client *client, const redlock_inspection *inspe
     (void)client;
     if (list->task.dead || inspection->code == REDLOCK_CANCELLED)
         return;
-    if (batch->told == 1)
-        note_work(list, inspection);
+    for (unsigned i = 0; batch->told == 1 && i < inspection->count; i++)
+        note_work(list, i, inspection->nodes[i]->latency_us);
     if (!is_listed(list, inspection) && !repeat(list, key, inspection) &&
         (inspection->held > 0 || inspection->code != REDLOCK_OK))
         list_tell(list, key, inspection);
@@ -298,7 +300,7 @@ static void ask_for_page(struct list *list)
         {count, strlen(count)},
     };
     list->paged = list->asked = client->loop.now;
-    list->busy = 0;
+    memset(list->busy, 0, sizeof(list->busy));
     list->waits = rl_nodes_send_raw(&client->nodes, &list->task, ASKS_PAGE, word,
                                     PAGE_WORDS, list->node);
     if (!list->waits)
@@ -327,12 +329,6 @@ static void scan_next_node(struct list *list)
     list->closer = false;
     list->pages = list->barren = 0;
     ask_for_page(list);
-}
-
-static void pause(struct list *list)
-{
-    rl_time due = rl_time_add_sat(list->paged, SHARE * list->busy);
-    rl_task_schedule(&list->task, rl_max(due, list->task.loop->now));
 }
 
 /* Follows a page, or a batch of its keys. */
@@ -413,7 +409,7 @@ static void ask_for_all(struct list *list)
 static void answer_all(struct list *list, unsigned node, const struct rl_reply *reply)
 {
     list->waits = false;
-    list->busy += work_of(list, node, list->task.loop->now - list->asked);
+    note_work(list, node, list->task.loop->now - list->asked);
     if (!reply || reply->type != RL_REPLY_INTEGER || reply->integer != list->all) {
         look_closer(list);
         return;
@@ -449,7 +445,7 @@ static bool read_page(struct list *list, const struct rl_reply *reply)
 static void answer_page(struct list *list, const struct rl_reply *reply)
 {
     list->waits = list->closer = false;
-    list->busy += work_of(list, list->node, list->task.loop->now - list->asked);
+    note_work(list, list->node, list->task.loop->now - list->asked);
     if (reply && read_page(list, reply)) {
         if (list->names)
             ask_for_all(list);
