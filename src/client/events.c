@@ -97,8 +97,7 @@ static void add_lease(struct fields *fields, const struct rl_event *event, const
     add_word(fields, "code", redlock_code_name(event->code));
     if (event->reason != REDLOCK_REASON_NONE)
         add_word(fields, "reason", redlock_reason_name(event->reason));
-    if (event->type == REDLOCK_EVENT_ACQUIRE_REFUSED ||
-        event->type == REDLOCK_EVENT_ACQUIRE_FAILED) {
+    if (event->type == REDLOCK_EVENT_ACQUIRE_FAILED) {
         add_number(fields, "attempts", event->attempts);
         add_number(fields, "duration_us", event->took);
     } else {

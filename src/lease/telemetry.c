@@ -278,11 +278,12 @@ RL_RARE static void record_told(const redlock_lease *lease, enum rl_record_what 
     record->ms = attempt ? rl_lease_left(&attempt->lease, loop->now) / RL_MS : 0;
 }
 
-static void log_refused(const redlock_lease *lease, redlock_code code, rl_time took)
+static void log_not_acquired(const redlock_lease *lease, redlock_code code, rl_time took)
 {
     struct rl_event event = event_of(&lease->first, lease->user);
-    bool by_another = code == REDLOCK_TAKEN || code == REDLOCK_TIMEOUT;
-    event.type = by_another ? REDLOCK_EVENT_ACQUIRE_REFUSED : REDLOCK_EVENT_ACQUIRE_FAILED;
+    if (code == REDLOCK_TAKEN || code == REDLOCK_TIMEOUT)
+        return; /* the lock works: another client has it */
+    event.type = REDLOCK_EVENT_ACQUIRE_FAILED;
     event.code = code;
     if (lease->attempt)
         event.reason =
@@ -305,7 +306,7 @@ RL_RARE static void note_failure(const redlock_lease *lease, enum rl_operation o
         operation == RL_OPERATION_RELEASE ? &lease->release : &lease->request;
     bool fails = code != REDLOCK_CANCELLED;
     if (fails && operation == RL_OPERATION_ACQUIRE)
-        log_refused(lease, code, took);
+        log_not_acquired(lease, code, took);
     else if (fails)
         log_code(lease->attempt ? lease->attempt : &lease->first,
                  operation == RL_OPERATION_EXTEND ? REDLOCK_EVENT_EXTENSION_FAILED

@@ -117,7 +117,6 @@ typedef struct redlock_field {
     X(NODE_QUARANTINE_ENDED, "node_quarantine_ended", INFO) \
     X(MEMBER_ACTIVE, "member_active", INFO) \
     X(MEMBER_INACTIVE, "member_inactive", WARNING) \
-    X(ACQUIRE_REFUSED, "acquire_refused", INFO) \
     X(ACQUIRE_FAILED, "acquire_failed", WARNING) \
     X(LOCK_LOST, "lock_lost", ERROR) \
     X(EXTENSION_FAILED, "extension_failed", WARNING) \
