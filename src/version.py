@@ -39,7 +39,9 @@ def version():
     header = (ROOT / "include/redlock/redlock.h").read_text()
     number = re.search(r'^#define REDLOCK_VERSION +"(.+)"$', header, re.MULTILINE)[1]
     tag = f"v{number}"
-    if git("describe", "--tags", "--exact-match", "--dirty", "--match", tag) == tag:
+    # Not --dirty, which locks the index: a `git commit` at the same time would fail.
+    if git("describe", "--tags", "--exact-match", "--match", tag) == tag and not git(
+            "--no-optional-locks", "status", "--porcelain", "--untracked-files=no"):
         return number
     commit = git("rev-parse", "HEAD")[:7]
     return f"{number}-dev" + (f"+g{commit}" if commit else "")
