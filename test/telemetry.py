@@ -83,7 +83,7 @@ class Telemetry(unittest.TestCase):
 
     def test_labels_are_those_of_the_code(self):
         labels = dict(re.findall(r'"(redlock_\w+)",\s+"(\w+)",\s+"', TEXT))
-        labels["redlock_renewals_total"] = "result"
+        labels["redlock_watchdog_extensions_total"] = "result"
         for name, (_, _, told) in METRICS.items():
             known = ["node"] if name.startswith("redlock_node_") else [labels[name]] \
                 if labels.get(name) in ("result", "cause") else []

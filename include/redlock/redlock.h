@@ -263,8 +263,8 @@ typedef struct redlock_field {
     X(ACQUIRE_FAILED, "acquire_failed", WARNING)                                           \
     X(LOCK_LOST, "lock_lost", ERROR)                                                       \
     X(EXTENSION_FAILED, "extension_failed", WARNING)                                       \
-    X(RENEWAL_FAILED, "renewal_failed", WARNING)                                           \
-    X(RENEWAL_RECOVERED, "renewal_recovered", INFO)                                        \
+    X(WATCHDOG_EXTENSION_FAILED, "watchdog_extension_failed", WARNING)                     \
+    X(WATCHDOG_EXTENSION_RECOVERED, "watchdog_extension_recovered", INFO)                  \
     X(RELEASE_FAILED, "release_failed", WARNING)
 
 typedef enum redlock_event_type {

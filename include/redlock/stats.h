@@ -93,7 +93,7 @@ typedef struct redlock_stats {
 
     /* Watchdog extensions. A try that failed is repeated until the deadline. If a late
        reply completes it, it counts in both. */
-    uint64_t renewals, renewals_failed;
+    uint64_t watchdog_extensions, watchdog_extensions_failed;
 
     uint64_t events_dropped; /* not passed to `log` or `trace`: too many, or no memory */
 

@@ -144,8 +144,8 @@ typedef enum redlock_event_type {
     REDLOCK_EVENT_ACQUIRE_FAILED,
     REDLOCK_EVENT_LOCK_LOST,
     REDLOCK_EVENT_EXTENSION_FAILED,
-    REDLOCK_EVENT_RENEWAL_FAILED,
-    REDLOCK_EVENT_RENEWAL_RECOVERED,
+    REDLOCK_EVENT_WATCHDOG_EXTENSION_FAILED,
+    REDLOCK_EVENT_WATCHDOG_EXTENSION_RECOVERED,
     REDLOCK_EVENT_RELEASE_FAILED,
 } redlock_event_type;
 typedef struct redlock_event {
@@ -610,8 +610,8 @@ typedef struct redlock_stats {
     uint64_t attempt_results[48];
     uint64_t held;
     uint64_t losses[48];
-    uint64_t renewals,
-    renewals_failed;
+    uint64_t watchdog_extensions,
+    watchdog_extensions_failed;
     uint64_t events_dropped;
     redlock_histogram acquire_time;
     redlock_histogram wait_time;

@@ -168,12 +168,12 @@ static void put_results(struct rl_samples *text, const redlock_stats *stats)
     }
 }
 
-static void put_renewals(struct rl_samples *text, const redlock_stats *stats)
+static void put_watchdog_extensions(struct rl_samples *text, const redlock_stats *stats)
 {
-    static const char name[] = "redlock_renewals_total";
+    static const char name[] = "redlock_watchdog_extensions_total";
     rl_samples_head(text, name, "counter", "Extensions by the watchdog.");
-    put_word(text, name, "result", "ok", stats->renewals);
-    put_word(text, name, "result", "failed", stats->renewals_failed);
+    put_word(text, name, "result", "ok", stats->watchdog_extensions);
+    put_word(text, name, "result", "failed", stats->watchdog_extensions_failed);
 }
 
 /* `node`: its URI; NULL: the histogram is of the client. */
@@ -274,7 +274,7 @@ size_t redlock_stats_prometheus(const redlock_stats *stats, const redlock_label 
     rl_copy_sized(&all, sizeof(all), stats, stats->size);
     put_numbers(&text, &all);
     put_results(&text, &all);
-    put_renewals(&text, &all);
+    put_watchdog_extensions(&text, &all);
     put_histograms(&text, &all);
     if (all.count > 0)
         put_nodes(&text, &all);

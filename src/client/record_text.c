@@ -183,8 +183,9 @@ static void add_step(struct lines *lines, const struct rl_record *record)
 
 static const char *show_reports(unsigned reports, char ret_text[REPORTS_ROOM])
 {
-    static const char *const names[] = {"loss",   "acquire", "attempt", "no_extension",
-                                        "extend", "renew",   "release"};
+    static const char *const names[] = {"loss",         "acquire", "attempt",
+                                        "no_extension", "extend",  "watchdog_extend",
+                                        "release"};
     char *end = ret_text;
     for (unsigned rest = reports; rest; rest &= rest - 1)
         end += sprintf(end, "%s%s", end == ret_text ? "" : ",", names[rl_first(rest)]);

@@ -145,16 +145,17 @@ RL_RARE static void count_timeouts(const struct rl_attempt *attempt, rl_node_set
 static void note_extended(struct rl_attempt *attempt)
 {
     if (attempt->fails_to_renew)
-        log_code(attempt, REDLOCK_EVENT_RENEWAL_RECOVERED, REDLOCK_OK);
+        log_code(attempt, REDLOCK_EVENT_WATCHDOG_EXTENSION_RECOVERED, REDLOCK_OK);
     attempt->fails_to_renew = false;
 }
 
 /* Each try counts; the first one that fails is an event. */
 static void note_not_renewed(struct rl_attempt *attempt)
 {
-    rl_stats_of(&attempt->task)->renewals_failed++;
+    rl_stats_of(&attempt->task)->watchdog_extensions_failed++;
     if (!attempt->fails_to_renew)
-        log_code(attempt, REDLOCK_EVENT_RENEWAL_FAILED, rl_code_of_failure(attempt));
+        log_code(attempt, REDLOCK_EVENT_WATCHDOG_EXTENSION_FAILED,
+                 rl_code_of_failure(attempt));
     attempt->fails_to_renew = true;
 }
 
@@ -221,7 +222,7 @@ RL_RARE static void note_rare(struct rl_attempt *attempt,
     if (reports & (RL_REPORT_EXTENDED | RL_REPORT_RENEWED))
         note_extended(attempt);
     if (reports & RL_REPORT_RENEWED)
-        stats->renewals++;
+        stats->watchdog_extensions++;
     if (reports & RL_REPORT_NOT_RENEWED)
         note_not_renewed(attempt);
     note_hold(attempt, event, reports);

@@ -164,7 +164,7 @@ Test(events, of_locks)
                  "error lock_lost lease=2 key=ours kind=exclusive fenced=0 code=EXPIRED "
                  "reason=",
                  1);
-    cr_assert_gt(count(&book, "warning renewal_failed lease=2 key=ours "), 0);
+    cr_assert_gt(count(&book, "warning watchdog_extension_failed lease=2 key=ours "), 0);
     redlock_lease_free(lease);
     reported = (struct reported){0};
     redlock_lease_free(quorum_acquire(&s, "ours", &lease_options, &reported));

@@ -91,7 +91,7 @@ Test(stats, of_a_known_run)
     EXPECT(n.client.attempt_results[REDLOCK_TAKEN], 3);
     EXPECT(redlock_histogram_count(&n.client.hold_time), 4);
     EXPECT(sum_of(n.client.losses), 0);
-    EXPECT(n.client.renewals + n.client.renewals_failed, 0);
+    EXPECT(n.client.watchdog_extensions + n.client.watchdog_extensions_failed, 0);
     EXPECT(redlock_histogram_count(&n.client.wait_time), 0);
     for (unsigned i = 0; i < NODES; i++) {
         cr_assert_str_eq(n.node[i].uri, s.servers.server[i].uri);
@@ -102,7 +102,7 @@ Test(stats, of_a_known_run)
     quorum_close(&s);
 }
 
-Test(stats, of_renewals_and_adoptions)
+Test(stats, of_extensions_and_adoptions)
 {
     struct quorum s;
     redlock_lease *lease, *adopted;
@@ -137,7 +137,7 @@ Test(stats, of_renewals_and_adoptions)
     n = settled(&s);
     EXPECT(n.client.held, 0);
     EXPECT(redlock_histogram_count(&n.client.hold_time), 3);
-    cr_assert_geq(n.client.renewals, 3);
+    cr_assert_geq(n.client.watchdog_extensions, 3);
     quorum_close(&s);
 }
 
@@ -194,7 +194,7 @@ Test(stats, of_killed_nodes)
     EXPECT(n.client.losses[REDLOCK_EXPIRED], 1);
     EXPECT(sum_of(n.client.acquire_results), 2);
     EXPECT(n.client.acquire_results[REDLOCK_NO_QUORUM], 1);
-    cr_assert_gt(n.client.renewals_failed, 0);
+    cr_assert_gt(n.client.watchdog_extensions_failed, 0);
     for (unsigned i = 0; i < NODES; i++) {
         EXPECT(n.node[i].connected, i >= 3);
         EXPECT(n.node[i].votes, i >= 3);

@@ -78,12 +78,12 @@ static void judge_sums(const struct client *client, const redlock_stats *stats)
 static void judge_lives(const struct client *client, const redlock_stats *stats)
 {
     const struct counts *counts = &client->counts;
-    uint64_t renewals = counts->told[NEWS_RENEWED][REDLOCK_OK];
+    uint64_t extensions = counts->told[NEWS_RENEWED][REDLOCK_OK];
     for (unsigned code = 0; code < REDLOCK_RESULTS; code++)
         if (stats->losses[code] < counts->told[NEWS_LOST][code])
             accuse(client, "losses", stats->losses[code], counts->told[NEWS_LOST][code]);
-    if (stats->renewals < renewals)
-        accuse(client, "renewals", stats->renewals, renewals);
+    if (stats->watchdog_extensions < extensions)
+        accuse(client, "watchdog extensions", stats->watchdog_extensions, extensions);
 }
 
 void oracle_judge_counts(struct client *client)

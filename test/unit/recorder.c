@@ -211,7 +211,8 @@ Test(recorder, results)
     add_result(RL_REPORT_EXTENDED, RL_CAUSE_NONE);
     expect_line("15 result lease=7 attempt=2 of=extend cause=NONE valid_until=70\n");
     add_result(RL_REPORT_RENEWED, RL_CAUSE_NONE);
-    expect_line("20 result lease=7 attempt=2 of=renew cause=NONE valid_until=70\n");
+    expect_line(
+        "20 result lease=7 attempt=2 of=watchdog_extend cause=NONE valid_until=70\n");
     add_result(RL_REPORT_RELEASED, RL_CAUSE_UNCONFIRMED);
     expect_line(
         "25 result lease=7 attempt=2 of=release cause=UNCONFIRMED "

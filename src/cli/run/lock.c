@@ -105,9 +105,9 @@ static void say_not_extended(const struct lock *lock)
 
 void lock_tell_event(const struct lock *lock, const redlock_event *event)
 {
-    if (event->type == REDLOCK_EVENT_RENEWAL_FAILED)
+    if (event->type == REDLOCK_EVENT_WATCHDOG_EXTENSION_FAILED)
         say_not_extended(lock);
-    else if (event->type == REDLOCK_EVENT_RENEWAL_RECOVERED)
+    else if (event->type == REDLOCK_EVENT_WATCHDOG_EXTENSION_RECOVERED)
         cli_say(lock->cli, "%s: the lock is extended again", lock->key);
 }
 
