@@ -210,7 +210,7 @@ class Headers(unittest.TestCase):
             shown = {row: " ".join(text.split()) for row, text in rows}
             [macro] = re.findall(rf"^#define REDLOCK_{kind.upper()}S\(X\)(.*)$", ALL_CODE,
                                  re.MULTILINE)
-            texts = re.findall(r'\bX\((\w+), +(?:NULL|"[^"]*"), +((?:"[^"]*" *)+)\)', macro)
+            texts = re.findall(r'\bX\((\w+), +(?:(?:NULL|"[^"]*"), +)+((?:"[^"]*" *)+)\)', macro)
             for name, text in texts:
                 with self.subTest(name):
                     text = "".join(re.findall(r'"([^"]*)"', text))

@@ -39,10 +39,10 @@ class Schema(unittest.TestCase):
         json_schema.jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
     def test_values_are_those_of_the_headers(self):
-        for name, macro in (("cause", "REDLOCK_CODES"), ("fault", "REDLOCK_FAULTS")):
-            self.assertEqual([value.lower() for value in DEFINITIONS[name]["enum"]],
-                             [constant.lower() for constant, _ in rows(macro)], name)
+        self.assertEqual(DEFINITIONS["cause"]["enum"],
+                         [constant.lower() for constant, _ in rows("REDLOCK_CODES")])
         for values, macro in (
+                (DEFINITIONS["fault"]["enum"], "REDLOCK_FAULTS"),
                 (DEFINITIONS["kind"]["enum"], "REDLOCK_KINDS"),
                 (DEFINITIONS["node"]["properties"]["verdict"]["enum"], "REDLOCK_VERDICTS"),
                 (DEFINITIONS["member"]["properties"]["state"]["enum"], "REDLOCK_MEMBER_STATES")):

@@ -39,12 +39,12 @@ typedef enum redlock_admission {
      * Results: UNREACHED, UNADMITTED, WRONG_DEPLOYMENT, MEMBER_INACTIVE (`node` is empty,
      * and not in the set; or a promise is to be set, and `node` does not vote).
      */
-    REDLOCK_ADMIT_WAIT,
+    REDLOCK_ADMIT_READMIT,
     /*
      * Gives the node `node` the member index that no other node has. That node must have no
      * marker and no key of the client's prefix, and all other nodes must vote. If another
      * admission replaces one of these meanwhile: MEMBER_INACTIVE, and `node` is that one;
-     * continue by WAIT with its successor in the list.
+     * continue by READMIT with its successor in the list.
      * Results: NOT_EMPTY, UNREACHED, UNADMITTED, MEMBER_INACTIVE.
      */
     REDLOCK_ADMIT_REPLACE,
@@ -58,11 +58,11 @@ typedef enum redlock_admission {
 
 /*
  * What the operator promises of all nodes (docs/safety.md, Promises). The markers store it.
- * OR them into `how` of redlock_admit(), with NEW, AT_ONCE or WAIT. WAIT without any leaves
- * the promises as they are; with some it sets just these, if all nodes vote.
+ * OR them into `how` of redlock_admit(), with NEW, AT_ONCE or READMIT. READMIT without any
+ * leaves the promises as they are; with some it sets just these, if all nodes vote.
  */
 enum {
-    REDLOCK_PROMISE_NONE = 0x100,    /* WAIT: takes all of them back */
+    REDLOCK_PROMISE_NONE = 0x100,    /* READMIT: takes all of them back */
     REDLOCK_PROMISE_DURABLE = 0x200, /* a node loses nothing by a restart */
     REDLOCK_PROMISE_SOLE = 0x400,    /* of each member index one server at most is alive */
 };
@@ -224,7 +224,7 @@ typedef struct redlock_finding {
     X(REPLACED, "replaced", "its member index was assigned again")                         \
     X(OTHER_PROCESS, "other_process", "its marker was made for another process")           \
     X(QUARANTINED, "quarantined", "its marker puts it in quarantine")                      \
-    X(CLOCK, "clock_set", "its clock is not trusted")                                      \
+    X(CLOCK, "clock", "its clock is not trusted")                                          \
     X(UNCONFIRMED, "unconfirmed", "its marker has changed and is read again")              \
     X(ACTIVE, "active", "it may vote on fenced locks")
 

@@ -428,12 +428,12 @@ REDLOCK_API int64_t redlock_client_nodes_time(redlock_client *client);
 
 /* The faults of faults.h: REDLOCK_FAULT_NONE, REDLOCK_FAULT_TIMEOUT ... */
 typedef enum redlock_fault {
-#define REDLOCK_X_(name, prefix, text) REDLOCK_FAULT_##name,
+#define REDLOCK_X_(fault, name, prefix, text) REDLOCK_FAULT_##fault,
     REDLOCK_FAULTS(REDLOCK_X_)
 #undef REDLOCK_X_
 } redlock_fault;
 
-/* "TIMEOUT", and its text. Never NULL. */
+/* "timeout", and its text. Never NULL. */
 REDLOCK_API const char *redlock_fault_name(redlock_fault fault);
 REDLOCK_API const char *redlock_fault_text(redlock_fault fault);
 

@@ -459,7 +459,7 @@ void redlock_sync_observer_free(redlock_sync_observer *observer);
 typedef enum redlock_admission {
     REDLOCK_ADMIT_NEW = 1,
     REDLOCK_ADMIT_AT_ONCE,
-    REDLOCK_ADMIT_WAIT,
+    REDLOCK_ADMIT_READMIT,
     REDLOCK_ADMIT_REPLACE,
     REDLOCK_ADMIT_RETIRE,
 } redlock_admission;

@@ -37,11 +37,11 @@ def _seconds(microseconds: int) -> float | None:
 def reply_of(node: Any) -> Reply:
     fault = text_of(lib.redlock_fault_name(node.fault))
     text = text_of(node.text)
-    if fault == "NONE" and text == text_of(lib.redlock_fault_text(node.fault)):
+    if fault == "none" and text == text_of(lib.redlock_fault_text(node.fault)):
         text = ""
     return Reply(
         uri=text_of(node.uri), verdict=text_of(lib.redlock_verdict_name(node.verdict)),
-        fault="" if fault == "NONE" else fault, text=text,
+        fault="" if fault == "none" else fault, text=text,
         holder=text_of(node.holder), latency=_seconds(node.latency_us),
         remaining=_seconds(node.remaining_us), key=int(node.key))
 

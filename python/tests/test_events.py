@@ -120,7 +120,7 @@ def test_no_secrets(quorum):
         with pytest.raises(rq.Denied):
             client.lock("k").acquire(timeout=0)
         lab.wait_for(lambda: len(book.nodes_of("node_refused")) == 5, "node_refused")
-    assert book.of("node_refused")[0].redlock_fields["fault"] == "WRONGPASS"
+    assert book.of("node_refused")[0].redlock_fields["fault"] == "wrongpass"
     assert "s3cret" not in str([vars(each) for each in book.records])
 
 

@@ -13,11 +13,11 @@ TTL = 3.0
 def expect_dead(why, faults):
     """Of five nodes the first three failed, with one of these faults."""
     assert why.code == "EXPIRED"
-    assert why.reason == ("SILENT" if "TIMEOUT" in faults else "NOT_CONNECTED")
+    assert why.reason == ("SILENT" if "timeout" in faults else "NOT_CONNECTED")
     assert len(why.nodes) == 5
     for node in why.nodes[:3]:
         assert node.fault in faults and node.verdict != "granted", str(node)
-        if node.fault == "CONNECT":
+        if node.fault == "connect":
             assert node.text.startswith("cannot connect: "), node.text
     assert "granted" in {node.verdict for node in why.nodes[3:]}
 
@@ -39,7 +39,7 @@ def nodes(quorum):
             server.go_on()
 
 
-WAYS = pytest.mark.parametrize("fail, faults", [(kill, {"CONNECT"}), (stop, {"TIMEOUT"})])
+WAYS = pytest.mark.parametrize("fail, faults", [(kill, {"connect"}), (stop, {"timeout"})])
 
 
 @pytest.fixture

@@ -44,9 +44,9 @@ def test_a_file_that_goes_bad_after_the_start(nodes, authority, quorum):
         def first():
             return made.inspect("k").nodes[0]
         for fault, path, text in (
-                ("TLS_CA_FILE", authority.cert, "the CA certificates cannot be used"),
-                ("TLS_CERT_FILE", cert, "the client's certificate cannot be used"),
-                ("TLS_KEY_FILE", key, "the client's private key cannot be used")):
+                ("tls_ca_file", authority.cert, "the CA certificates cannot be used"),
+                ("tls_cert_file", cert, "the client's certificate cannot be used"),
+                ("tls_key_file", key, "the client's private key cannot be used")):
             lab.wait_for(lambda: not first().fault, "a connection")
             good = shutil.copy(path, lab.temporary("good"))
             certificates.replace(path, bad)

@@ -86,7 +86,7 @@ static void admit_refuse(struct admit *admit, enum rl_admission_error refusal,
 
 _Static_assert((int)REDLOCK_ADMIT_NEW == RL_ADMIT_NEW &&
                    (int)REDLOCK_ADMIT_AT_ONCE == RL_ADMIT_AT_ONCE &&
-                   (int)REDLOCK_ADMIT_WAIT == RL_ADMIT_WAIT &&
+                   (int)REDLOCK_ADMIT_READMIT == RL_ADMIT_READMIT &&
                    (int)REDLOCK_ADMIT_REPLACE == RL_ADMIT_REPLACE &&
                    (int)REDLOCK_ADMIT_RETIRE == RL_ADMIT_RETIRE,
                "in the same order");
@@ -285,7 +285,7 @@ static redlock_code read_request(const redlock_client *client, unsigned how, siz
                                  struct rl_admission_request *ret_request)
 {
     unsigned promises = how & PROMISES, mode = how & ~(unsigned)PROMISES;
-    bool takes_some = mode <= REDLOCK_ADMIT_WAIT, none = promises & REDLOCK_PROMISE_NONE;
+    bool takes_some = mode <= REDLOCK_ADMIT_READMIT, none = promises & REDLOCK_PROMISE_NONE;
     redlock_code code =
         rl_check_range("how", mode, REDLOCK_ADMIT_NEW, REDLOCK_ADMIT_RETIRE);
     bool is_of_node = mode == REDLOCK_ADMIT_REPLACE || mode == REDLOCK_ADMIT_RETIRE;
@@ -294,16 +294,16 @@ static redlock_code read_request(const redlock_client *client, unsigned how, siz
     if (code != REDLOCK_OK)
         return code;
     if ((promises && !takes_some) || (none && promises != REDLOCK_PROMISE_NONE))
-        return rl_fail_field(
-            REDLOCK_BAD_OPTION, REDLOCK_REASON_NONE, "how",
-            "has promises: only NEW, AT_ONCE and WAIT take them, and NONE excludes others");
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_NONE, "how",
+                             "has promises: only NEW, AT_ONCE and READMIT take them, and "
+                             "NONE excludes others");
     *ret_request = (struct rl_admission_request){
         .mode = (enum rl_admission_mode)mode,
         .newcomer = is_of_node ? (uint8_t)node : 0,
-        .sets_promises = mode == REDLOCK_ADMIT_WAIT && promises,
+        .sets_promises = mode == REDLOCK_ADMIT_READMIT && promises,
         .promises = (promises & REDLOCK_PROMISE_DURABLE ? RL_PROMISE_DURABLE : 0) |
                     (promises & REDLOCK_PROMISE_SOLE ? RL_PROMISE_SOLE : 0),
-        .forgotten = mode == REDLOCK_ADMIT_WAIT ? (rl_node_set)node : 0,
+        .forgotten = mode == REDLOCK_ADMIT_READMIT ? (rl_node_set)node : 0,
     };
     return REDLOCK_OK;
 }

@@ -27,12 +27,12 @@ static const struct {
     {"client_certificate_ends", " (--cert)"},
     {"unmarked",
      "; an operator admits all by redlock admit --new, and readmits it by redlock admit "
-     "--wait, with --forget if its memory is lost for ever"},
-    {"other_process", "; an operator readmits it by redlock admit --wait"},
-    {"quarantined", "; an operator does so by redlock admit --wait"},
-    {"replaced", " by redlock admit --wait"},
-    {"not_durable", " by redlock admit --wait --promise"},
-    {"promises_differ", " by redlock admit --wait --promise"},
+     "--readmit, with --forget if its memory is lost for ever"},
+    {"other_process", "; an operator readmits it by redlock admit --readmit"},
+    {"quarantined", "; an operator does so by redlock admit --readmit"},
+    {"replaced", " by redlock admit --readmit"},
+    {"not_durable", " by redlock admit --readmit --promise"},
+    {"promises_differ", " by redlock admit --readmit --promise"},
 };
 
 char *cli_finding_text(const redlock_finding *found)
@@ -99,6 +99,6 @@ json_t *cli_health_json(const redlock_node_health *node)
         "maxmemory_policy", cli_json_known_text(node->policy), "maxmemory",
         cli_json_known(node->maxmemory), "fsync", cli_json_known_text(node->fsync),
         "replicas", cli_json_known(node->replicas), "certificate_ms",
-        cli_json_known(cli_ms(node->certificate_us)), "fenced", member_json(node),
+        cli_json_known(cli_ms(node->certificate_us)), "member", member_json(node),
         "findings", findings_json(node));
 }

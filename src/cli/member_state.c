@@ -72,14 +72,14 @@ const char *cli_advice(const redlock_node *nodes, size_t count, unsigned quorum)
         return "; correct the faults of the other nodes first: they may have markers";
     if (replaced > 0 && replaced + lost + other_process + quarantined > spare)
         return "; put the servers that replaced these into the list of nodes; if none did, "
-               "delete the key !marker of these and run redlock admit --wait";
+               "delete the key !marker of these and run redlock admit --readmit";
     if (lost > spare && no_majority > 0)
-        return "; if these are the right servers, readmit them by redlock admit --wait";
+        return "; if these are the right servers, readmit them by redlock admit --readmit";
     if (other_deployment + no_majority > spare)
         return "; compare the list of nodes with that of the other clients";
     if (lost + other_process + count_unwatched(nodes, count) > spare)
         return "; without the promise sole an operator has to readmit these nodes by "
                "redlock "
-               "admit --wait";
+               "admit --readmit";
     return "";
 }

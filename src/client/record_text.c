@@ -272,7 +272,7 @@ static void add_client(struct lines *lines, const redlock_client *client)
              options->connect_timeout_ms, options->max_ttl_ms, options->durable);
 }
 
-/* "granted,silent:TIMEOUT,..." of the last round, node by node */
+/* "granted,silent:timeout,..." of the last round, node by node */
 #define VOTES_ROOM (32 * RL_NODES_MAX)
 
 static const char *show_votes(const struct rl_lease *lease, char ret_text[VOTES_ROOM])

@@ -5,7 +5,7 @@ static const struct {
     const char *prefix;
     const char *text;
 } faults[] = {
-#define X(name, prefix, text) {#name, prefix, text},
+#define X(fault, name, prefix, text) {name, prefix, text},
     REDLOCK_FAULTS(X)
 #undef X
 };

@@ -6,7 +6,7 @@
 #include "types.h"
 
 enum rl_fault {
-#define X(name, prefix, text) RL_FAULT_##name,
+#define X(fault, name, prefix, text) RL_FAULT_##fault,
     REDLOCK_FAULTS(X)
 #undef X
         RL_FAULT_COUNT,

@@ -99,7 +99,7 @@ def _(quorum):
         quorum[3].call("SET", "!marker", text)
         refused(quorum, NOT_YET, r"4\.sock: ", "--new", "--at-once", cause="not_empty")
         if text == "anything":
-            refused(quorum, CONFIG, "nothing was changed", "--wait", cause="wrong_deployment")
+            refused(quorum, CONFIG, "nothing was changed", "--readmit", cause="wrong_deployment")
 
 
 @case("--new with a key of the prefix: 75, and the key is named; other prefixes do not matter")
@@ -134,7 +134,7 @@ def _(quorum):
 @case("with a node down: 69; refused by one: 77; nothing is changed")
 def _(quorum):
     quorum.kill(2)
-    for words in (["--new"], ["--new", "--at-once"], ["--wait"]):
+    for words in (["--new"], ["--new", "--at-once"], ["--readmit"]):
         said = refused(quorum, UNREACHED, r"3\.sock: cannot connect.*not all nodes replied", *words,
                        cause="unreached")
         equal(said["node"], quorum.uris[2], "node")
@@ -182,7 +182,7 @@ def _(quorum):
         env = {"REDLOCK_NODES": ",".join(quorum.uris[index] for index in indexes)}
         fence(quorum, wait="0", env=env).expect(69, err="belongs to another deployment.*"
                                               "compare the list", out="")
-        refused(quorum, CONFIG, "belongs to another deployment", "--wait", env=env,
+        refused(quorum, CONFIG, "belongs to another deployment", "--readmit", env=env,
                 cause="wrong_deployment")
         refused(quorum, NOT_YET, "nothing was changed", "--new", env=env, cause="not_empty")
     equal(contents(quorum), before, "what is stored")
@@ -194,9 +194,9 @@ def _(quorum):
     name = deployments(quorum)
     for index in (0, 2, 3):
         quorum[index].call("FLUSHALL")
-    fence(quorum, wait="0").expect(69, err="readmit .* by redlock admit --wait", out="")
+    fence(quorum, wait="0").expect(69, err="readmit .* by redlock admit --readmit", out="")
     refused(quorum, NOT_YET, "it has a marker", "--new", cause="not_empty")
-    admit(quorum, "--wait", "-w", "1s").expect(NOT_YET, err="2 of 5 nodes vote")
+    admit(quorum, "--readmit", "-w", "1s").expect(NOT_YET, err="2 of 5 nodes vote")
     equal(deployments(quorum), name, "deployments")
     equal(states(quorum), ["barred", "sound", "barred", "barred", "sound"], "states")
 
@@ -211,29 +211,29 @@ def _(quorum):
     fence(quorum, wait="0").expect(69, err=last, out="")
 
 
-@case("most come back with older data: the advice is to delete their markers, for --wait")
+@case("most come back with older data: the advice is to delete their markers, for --readmit")
 def _(quorum):
     found(quorum)
     older = {index: marker(quorum[index]) for index in (0, 2, 3)}
     for index in older:
         quorum[index].call("FLUSHALL")
-    admit(quorum, "--wait", "-w", "1s").expect(NOT_YET)
+    admit(quorum, "--readmit", "-w", "1s").expect(NOT_YET)
     equal(states(quorum), ["barred", "sound", "barred", "barred", "sound"], "states")
     for index, text in older.items():
         quorum[index].call("SET", "!marker", text)
     advice = ("assigned again.*; put the servers that replaced these into the list of nodes; if none "
-              "did, delete the key !marker of these and run redlock admit --wait")
+              "did, delete the key !marker of these and run redlock admit --readmit")
     fence(quorum, wait="0").expect(69, err=advice, out="")
-    admit(quorum, "--wait").expect(CONFIG, err=advice, out="")
+    admit(quorum, "--readmit").expect(CONFIG, err=advice, out="")
     for index in older:
         quorum[index].call("DEL", "!marker")
-    fence(quorum, wait="0").expect(69, err="readmit them by redlock admit --wait", out="")
-    admit(quorum, "--wait", "-w", "1s").expect(NOT_YET, err="2 of 5 nodes vote")
+    fence(quorum, wait="0").expect(69, err="readmit them by redlock admit --readmit", out="")
+    admit(quorum, "--readmit", "-w", "1s").expect(NOT_YET, err="2 of 5 nodes vote")
 
 
 @case("wrong words: 64; wrong nodes: 78")
 def _(quorum):
-    for words in ([], ["--new", "--wait"], ["--at-once", "--wait"], ["--replace", "x"], ["k"],
+    for words in ([], ["--new", "--readmit"], ["--at-once", "--readmit"], ["--replace", "x"], ["k"],
                   ["--replace", quorum.uris[0] + "="], ["--new", "-w", "soon"]):
         admit(quorum, *words).expect(64, out="")
     admit(quorum, "--replace", "redis://a=redis://b").expect(CONFIG, err="not one of the nodes")
@@ -264,7 +264,7 @@ def _(quorum):
         equal(spare[0].call("KEYS", "*"), ["job"], "the replacement's keys")
         spare[0].call("DEL", "job")
         quorum[4].call("FLUSHALL")
-        said = refused(quorum, NOT_YET, "5.sock: .*--wait, which waits for this node", *words, cause="member_inactive")
+        said = refused(quorum, NOT_YET, "5.sock: .*--readmit, which waits for this node", *words, cause="member_inactive")
         equal(said["node"], quorum.uris[4], "node")
         equal(spare.keys(), 0, "keys of the replacement")
         spare.kill(0)
@@ -298,7 +298,7 @@ def flushed():
         found(quorum, *SHORT)
         first = int(fence(quorum).expect(0).out)
         quorum[1].call("FLUSHALL")
-        process = lab.start("admit", "--wait", env=on(quorum))
+        process = lab.start("admit", "--readmit", env=on(quorum))
         lab.wait_for(lambda: state(quorum[1]) == "barred", "a seat")
         fences = [first]
 
@@ -319,7 +319,7 @@ def restarted_empty():
         quorum.kill(2)
         fence(quorum).expect(0)
         quorum.start()
-        waits(quorum, "--wait")
+        waits(quorum, "--readmit")
 
 
 def all_restarted():
@@ -334,8 +334,8 @@ def all_restarted():
             server.call("SAVE")
             quorum.kill(index)
         quorum.start()
-        fence(quorum, wait="0").expect(69, err="run_id.*admit --wait", out="")
-        waits(quorum, "--wait")
+        fence(quorum, wait="0").expect(69, err="run_id.*admit --readmit", out="")
+        waits(quorum, "--readmit")
         equal(deployments(quorum), name, "deployments")
 
 
@@ -346,13 +346,13 @@ def interrupted():
         lab.wait_for(lambda: states(quorum) == ["barred"] * 3, "markers")
         name = deployments(quorum)
         process.send_signal(signal.SIGINT)
-        lab.finish(process).expect(130, err="redlock admit --wait continues it", out="")
+        lab.finish(process).expect(130, err="redlock admit --readmit continues it", out="")
         equal(states(quorum), ["barred"] * 3, "states")
         fence(quorum, wait="0").expect(69, err="in quarantine", out="")
-        admit(quorum, "--wait", "-w", "200ms").expect(NOT_YET, err="the wait ran out: 0 of 3")
-        said = admit(quorum, "--wait", "-w", "200ms", "--json").expect(NOT_YET).json()
+        admit(quorum, "--readmit", "-w", "200ms").expect(NOT_YET, err="the wait ran out: 0 of 3")
+        said = admit(quorum, "--readmit", "-w", "200ms", "--json").expect(NOT_YET).json()
         equal(said["cause"], "timeout", "cause")
-        waits(quorum, "--wait")
+        waits(quorum, "--readmit")
         equal(deployments(quorum), name, "deployments")
 
 
@@ -406,14 +406,14 @@ def replaced():
         quorum[1].call("DEL", "k!fence")
         check(int(fence(quorum).expect(0).out) > last, "the fence of a client with the old list")
         equal(quorum[1].call("GET", "k!fence"), None, "the vote of the replaced server")
-        admit(quorum, "--wait").expect(CONFIG, err="put the server that replaced this one into", out="")
+        admit(quorum, "--readmit").expect(CONFIG, err="put the server that replaced this one into", out="")
         fence(quorum, env={"REDLOCK_NODES": ",".join(new_list)}).expect(0)
         lab.wait_for(lambda: spare[0].call("GET", "k!fence") or
                      fence(quorum, env={"REDLOCK_NODES": ",".join(new_list)}) is None,
                      "the vote of the replacement")
 
 
-@case("--new, --wait and --replace, each with a quarantine, and the locks in that time")
+@case("--new, --readmit and --replace, each with a quarantine, and the locks in that time")
 def _(_quorum):
     together(as_new, flushed, restarted_empty, all_restarted, interrupted, kept_by_a_holder,
              replaced)

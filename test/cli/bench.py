@@ -117,11 +117,11 @@ def compare(found, path):
         alone = [one for one in last if one.count(one[index]) == 1]
         check(len(alone) <= node["qth"] <= len(last), f"how often {node} was the q-th")
     model(found["what_if"]["all"], [qth(one, found["quorum"]) for one in latencies], "all")
-    equal([one["nodes"] for one in found["what_if"]["fewer"]], [4, 3, 2, 1], "fewer")
+    equal([one["node_count"] for one in found["what_if"]["fewer"]], [4, 3, 2, 1], "fewer")
     for fewer in found["what_if"]["fewer"]:
-        equal(fewer["quorum"], fewer["nodes"] // 2 + 1, "quorum of fewer")
+        equal(fewer["quorum"], fewer["node_count"] // 2 + 1, "quorum of fewer")
         model(fewer, [qth(some, fewer["quorum"]) for one in latencies
-                      for some in itertools.combinations(one, fewer["nodes"])], fewer)
+                      for some in itertools.combinations(one, fewer["node_count"])], fewer)
     return rows
 
 

@@ -367,7 +367,7 @@ def marked(*words):
 
 def bar(quorum, old):
     """Leaves the quarantine of the node that has no marker, once all nodes know its incarnation."""
-    process = lab.start("admit", "--wait", env=on(quorum))
+    process = lab.start("admit", "--readmit", env=on(quorum))
     lab.wait_for(lambda: state(quorum[2]) == "barred" and
                  all(marker(server) != was for server, was in zip(quorum.servers, old)),
                  "markers")
@@ -401,7 +401,7 @@ def each(quorum, code, detail, *others, index=2):
 def _():
     with durable() as quorum:
         found = expect(quorum, FIT, [[], [], []])
-        equal([node["fenced"] for node in found["nodes"]],
+        equal([node["member"] for node in found["nodes"]],
               [{"state": "unmarked", "member_index": None, "generation": None, "quarantine_ms": None,
                 "max_ttl_ms": None, "promises": None}] * 3, "JSON")
         matches(ask(quorum, "--fence").out, r"\nfenced locks: 0 of 3 nodes vote, 2 are needed\n",
@@ -410,7 +410,7 @@ def _():
         expect(quorum, NO_QUORUM, [["unmarked"]] * 3, "", "--fence")
         redlock("admit", "--new", "--at-once", "--max-ttl", "5s", env=on(quorum)).expect(0)
         found = expect(quorum, FIT, [[], [], []], "", "--fence", "--strict", "--durable")
-        equal([node["fenced"] for node in found["nodes"]],
+        equal([node["member"] for node in found["nodes"]],
               [{"state": "active", "member_index": seat, "generation": 1, "quarantine_ms": None,
                 "max_ttl_ms": 5000, "promises": []} for seat in range(3)], "JSON")
         matches(ask(quorum, "--fence").out, r"\nfenced locks: 3 of 3 nodes vote, 2 are needed; "
@@ -427,9 +427,9 @@ def _():
         for words in ([], ["--strict"]):
             expect(quorum, FIT, [[], [], []], "", "--fence", *words)
         expect(quorum, NO_QUORUM, [["forgets"]] * 3, "", "--fence", "--durable")
-        redlock("admit", "--wait", "--promise", "durable", env=on(quorum)).expect(0)
+        redlock("admit", "--readmit", "--promise", "durable", env=on(quorum)).expect(0)
         found = expect(quorum, NO_QUORUM, [["not_durable"]] * 3, "^appendonly no$", "--fence")
-        matches(found["nodes"][0]["findings"][0]["text"], "redlock admit --wait --promise", "advice")
+        matches(found["nodes"][0]["findings"][0]["text"], "redlock admit --readmit --promise", "advice")
 
 
 CLIENT = "redlock monitor or a client of fenced locks"
@@ -448,7 +448,7 @@ def _():
         quorum[2].call("DEL", "!marker")
         bar(quorum, old)
         found = each(quorum, "quarantined", f"^{CLIENT}{LONGEST}$")
-        equal([node["fenced"]["generation"] for node in found["nodes"]], [1, 1, 2], "generations")
+        equal([node["member"]["generation"] for node in found["nodes"]], [1, 1, 2], "generations")
         matches(ask(quorum).out, r"3\.sock [^\n]* quarantined 2\n", "column")
         new = quorum[2].call("GET", "!marker")
         quorum[2].call("SET", "!marker", old[2])
@@ -474,7 +474,7 @@ def _():
         quorum[2].call("SET", "!marker", whole)
         found = expect(quorum, WARNINGS, [["other_deployment"]] * 2,
                        "^its deployment has 3 nodes, but 2 are configured$", nodes=quorum.uris[:2])
-        equal(found["nodes"][0]["fenced"]["state"], "other_deployment", "state")
+        equal(found["nodes"][0]["member"]["state"], "other_deployment", "state")
         quorum[1].kill()
         expect(quorum, WARNINGS, [[], ["unreachable"], []], "", "--fence")
 
@@ -487,7 +487,7 @@ def _():
             found = expect(quorum, WARNINGS, wanted, detail)
             equal(found["nodes"][2]["fit"], False, "fit")
         found = expect(quorum, FIT, [[], [], []], "", "--fence", "--strict")
-        equal([node["fenced"]["promises"] for node in found["nodes"]], [["durable"]] * 3, "JSON")
+        equal([node["member"]["promises"] for node in found["nodes"]], [["durable"]] * 3, "JSON")
         quorum[2].call("CONFIG", "SET", "appendfsync", "everysec")
         broken("^appendfsync everysec$", "forgets_seconds")
         quorum[2].call("CONFIG", "SET", "appendonly", "no")
@@ -500,7 +500,7 @@ def _():
         change(quorum[2], 5, "ds")
         expect(quorum, WARNINGS, [[], [], ["promises_differ"]],
                "^durable, sole; most markers: durable$")
-        redlock("admit", "--wait", "--promise", "durable,sole", env=on(quorum)).expect(0)
+        redlock("admit", "--readmit", "--promise", "durable,sole", env=on(quorum)).expect(0)
         expect(quorum, FIT, [[], [], []], "", "--fence")
         matches(ask(quorum, "--fence").out, r"; longest TTL 1\.0 s; promises: durable, sole\n",
                 "the deployment")

@@ -52,7 +52,7 @@ def story(quorum):
     step("fence", "run", "-n", "-t", "20s", "--fence", "k", "true")
     step("read", "run", "--shared", "-n", "k", "true", said="^$")
     step("slots", "run", "--slots", "2", "-n", "k", "true")
-    step("admit", "admit", "--wait", "-w", "1s")
+    step("admit", "admit", "--readmit", "-w", "1s")
     step("check", "check", "--strict", "--fence", said="3 of 3 nodes are fit")
     if not failed:
         equal(quorum.keys(), 6, "keys: those of markers and fences")

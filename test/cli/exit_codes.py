@@ -35,7 +35,7 @@ def _(quorum):
     equal(cause(outcome), "child", "cause")
     quorum.occupy("k")
     outcome = run(quorum, "--json", "-n", "k", "true").expect(75, out="")
-    equal(cause(outcome), "held_elsewhere", "cause")
+    equal(cause(outcome), "taken", "cause")
 
 
 @case("run: 128+n for a command that a signal ended")

@@ -103,7 +103,7 @@ def _(quorum):
     equal([plain["fenced"], plain["fence"]], [False, None], "plain")
     quorum.occupy("k")
     refused = said(75, "-n", "--fence", "k", "true")
-    equal([refused["fenced"], refused["fence"], refused["cause"]], [True, None, "held_elsewhere"],
+    equal([refused["fenced"], refused["fence"], refused["cause"]], [True, None, "taken"],
           "refused")
 
 
@@ -220,7 +220,7 @@ def _(quorum):
     run(quorum, "-n", "--fence", "k", "true").expect(69, err=wanted)
     redlock("acquire", "-n", "--fence", "k", env=on(quorum)).expect(69, err=wanted, out="")
     found = redlock("acquire", "-n", "--json", "--fence", "k", env=on(quorum)).expect(69).json()
-    equal([node["fault"] for node in found["nodes"]], ["UNMARKED"] * 5, "faults")
+    equal([node["fault"] for node in found["nodes"]], ["unmarked"] * 5, "faults")
     env = on(quorum, REDLOCK_TOKEN="f:" + "a" * 32 + "@x")
     redlock("extend", "k", env=env).expect(69, err="redlock admit --new", out="")
     equal(quorum.keys(), 0, "keys")

@@ -25,7 +25,7 @@ FAULTS = {
 def findings(quorum):
     """Findings of `redlock check` on the node."""
     node = redlock("check", "--json", env=on(quorum)).json()["nodes"][WRONG]
-    return {one["code"] for one in node["findings"]}, node["fenced"]
+    return {one["code"] for one in node["findings"]}, node["member"]
 
 
 def live_through(name, fault):

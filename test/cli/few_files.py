@@ -16,7 +16,7 @@ COMMANDS = {
     ("status", "KEY"): 1,
     ("break", "--yes", "KEY"): 0,
     ("check",): 1,
-    ("admit", "--wait"): 78,
+    ("admit", "--readmit"): 78,
     ("bench", "-n", "1", "--warmup", "0"): 0,
 }
 

@@ -47,21 +47,21 @@ def _(quorum):
     equal([(line.name, line["node"], line["uri"]) for line in nodes],
           [("node", str(i), uri) for i, uri in enumerate(quorum.uris)], "nodes")
     for line in nodes[:3]:
-        check(line["state"] in ("down", "connecting") and line["fault"] == "CONNECT",
+        check(line["state"] in ("down", "connecting") and line["fault"] == "connect",
               line.values)
     for line in nodes[3:]:
-        equal([line["state"], line["fault"]], ["ready", "NONE"], "a node that lives")
+        equal([line["state"], line["fault"]], ["ready", "none"], "a node that lives")
     for index in "012":
         downs = [line for line in named(events, "link")
                  if line["node"] == index and line["by"] == "failed"]
-        check(downs and downs[0]["fault"] == "CLOSED", f"the end of node {index}: {text}")
+        check(downs and downs[0]["fault"] == "closed", f"the end of node {index}: {text}")
     [began] = [line for line in named(events, "sent") if line["command"] == "acquire"]
     equal([began["nodes"], began["key_end"]], ["0,1,2,3,4", "k"], "the acquire")
     [lease] = named(lines, "lease")
     equal(lease["token"], token[2:6], "of the token, four bytes")
     check(token[2:7] not in text, "more of the token")
     equal([lease["key"], lease["ttl_ms"], lease["state"]], ["k", "3000", "lost"], "the lease")
-    equal(lease["votes"], ",".join(["absent:CONNECT"] * 3 + ["granted"] * 2),
+    equal(lease["votes"], ",".join(["absent:connect"] * 3 + ["granted"] * 2),
           "votes: no extension was sent any more")
     causes = [line["cause"] for line in named(events, "step") if line["by"] == "tick"]
     check("NO_QUORUM" in causes, f"why it was not extended: {causes}")

@@ -43,7 +43,7 @@ def _(quorum):
           [("a", ["a", "b", "c"], "set", False), ("x", ["x", "y"], "set", True)],
           "the last rows")
     for row in rows:
-        equal((row["state"], row["agreeing"], row["nodes"], row["waiting"]), ("held", 5, 5, 0),
+        equal((row["state"], row["agreeing"], row["node_count"], row["waiting"]), ("held", 5, 5, 0),
               row["key"])
         check(0 < row["remaining_ms"] <= 600000, row)
         lab.matches(row["holder"], r":\d+$", "holder")

@@ -194,7 +194,7 @@ def _():
     process = start("local", "--json", "-n", "1")
     said = json.loads(process.stdout.readline())
     equal(said["schema"], "redlock.local/1", "schema")
-    check(os.path.isdir(said["folder"]) and said["nodes"].startswith("unix://"), f"{said}")
+    check(os.path.isdir(said["folder"]) and said["nodes"][0]["uri"].startswith("unix://"), f"{said}")
     process.kill()
     process.communicate()
     nothing_is_left()
@@ -217,7 +217,7 @@ def _():
     local("-n", "3", "--tls", "--", "sh", "-c", script, env={"PATH": path}).expect(0, out="3\n")
     process = start("local", "--json", "-n", "1", "--tls")
     said = json.loads(process.stdout.readline())
-    check(said["nodes"].startswith("rediss://127.0.0.1:"), f"{said}")
+    check(said["nodes"][0]["uri"].startswith("rediss://127.0.0.1:"), f"{said}")
     for name in ("cacert", "cert", "key"):
         check(os.path.dirname(said[name]) == said["folder"], f"{said}")
     process.terminate()

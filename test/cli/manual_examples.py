@@ -43,7 +43,7 @@ JSON = {
     "redlock-list": ("redlock list --json",),
     "redlock-break": ("redlock break --json --yes a",),
     "redlock-check": ("redlock check --json", "redlock check --acl --json"),
-    "redlock-admit": ("redlock admit --wait --json",),
+    "redlock-admit": ("redlock admit --readmit --json",),
     "redlock-bench": ("redlock bench -n 10 --warmup 0 --json",),
     "redlock-local": ("timeout 1 redlock local -n 1 --json",),
 }

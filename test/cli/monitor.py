@@ -76,7 +76,7 @@ def _(quorum):
         since_ms = found["since_ms"]
 
         quorum.kill(1)
-        found = until_nodes(monitor, lambda found: found["nodes"][1]["fault"] == "CONNECT",
+        found = until_nodes(monitor, lambda found: found["nodes"][1]["fault"] == "connect",
                             "a node that is away")
         equal([node["votes"] for node in found["nodes"]], [True, False, True, True, True], "votes")
         equal(found["votes"], 4, "votes")
@@ -260,8 +260,8 @@ def _(quorum):
     with Monitor(quorum, *FAST) as monitor:
         found = until_nodes(monitor, lambda found: found["votes_fenced"] == 5, "fenced votes")
         equal({node["votes_fenced"] for node in found["nodes"]}, {True}, "nodes")
-        equal(found["nodes"][0]["fenced"]["generation"], 1, "as redlock check")
-        equal(found["nodes"][0]["fenced"]["promises"], ["durable"], "promises")
+        equal(found["nodes"][0]["member"]["generation"], 1, "as redlock check")
+        equal(found["nodes"][0]["member"]["promises"], ["durable"], "promises")
         check(watches(monitor), "it watches")
         equal(monitor.get("/healthz"), (200, "ok\n"), "healthz")
         quorum.kill(1)
@@ -290,7 +290,7 @@ def _(quorum):
         status, text = monitor.get("/healthz")
         equal(status, 503, text)
         matches(text, "^fenced locks: 3 of 5 nodes failed: .*without the promise sole an operator has "
-                "to readmit these nodes by redlock admit --wait", "why")
+                "to readmit these nodes by redlock admit --readmit", "why")
     quorum.reset()
     admit(quorum, "--max-ttl", "1s", "--promise", "sole")
     with Monitor(quorum, *FAST) as monitor:
@@ -419,7 +419,7 @@ def _(quorum):
             return found
         same = what_if()
         equal(same["then"], same["now"], "without changes")
-        equal([same["nodes"], same["quorum"], same["may_fail"], same["without"], same["for_s"]],
+        equal([same["node_count"], same["quorum"], same["may_fail"], same["without"], same["for_s"]],
               [5, 3, 2, [], 600], "defaults")
         equal(what_if(without="0,4")["then"]["not_held_share"], 0, "three are enough")
         lost = what_if(without="0,4,1")
@@ -429,10 +429,10 @@ def _(quorum):
         check(what_if(rtt="1000,,1000")["then"]["p50_us"] < 900000, "two are far")
         check(what_if(rtt="0.5,0.5,0.5,0.5,0.5", quorum=5)["then"]["p50_us"] >= 500, "all")
         for nodes, q, may_fail in ((3, 2, 1), (7, 4, 3), (1, 1, 0)):
-            found = what_if(nodes=nodes)
+            found = what_if(node_count=nodes)
             equal([found["quorum"], found["may_fail"]], [q, may_fail], f"{nodes} nodes")
             equal(found["then"]["not_held_share"], 0, f"{nodes} nodes")
-        for name, value in (("nodes", 0), ("nodes", 33), ("nodes", "x"), ("quorum", 2),
+        for name, value in (("node_count", 0), ("node_count", 33), ("node_count", "x"), ("quorum", 2),
                             ("quorum", 6), ("without", 5), ("without", "1.5"), ("rtt", "1,2,3,4,5,6"),
                             ("rtt", "nan"), ("rtt", "1e9"), ("rtt", "60001"), ("for", 0)):
             status, text = monitor.get("/api/whatif", **{name: value})

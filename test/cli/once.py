@@ -58,7 +58,7 @@ def _(quorum):
                     "stderr")
     equal(ran(path), 1, "runs")
     check(is_record(quorum), "no record")
-    equal(did(run("--json", ["true"], quorum=quorum).expect(75)), "taken", "what it did")
+    equal(did(run("--json", ["true"], quorum=quorum).expect(75)), "period_taken", "what it did")
     run("-E", "0", ["false"], quorum=quorum).expect(0)
 
 

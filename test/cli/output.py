@@ -27,7 +27,7 @@ def check_object(found, command, names, nodes=5):
         for node in found["nodes"]:
             for name, kind in NODE.items():
                 check(name in node and fits(node[name], kind), f"{name} in {node}")
-            matches(node["fault"], r"^[A-Z_0-9]+$", "fault")
+            matches(node["fault"], r"^[a-z_0-9]+$", "fault")
     return found
 
 
@@ -123,7 +123,7 @@ def _(quorum):
     run(127, "not_found", "k", "no-such-program")
     run(126, "cannot_execute", "k", "/")
     quorum.occupy("k")
-    run(75, "held_elsewhere", "-n", "k", "true")
+    run(75, "taken", "-n", "k", "true")
     run(75, "timeout", "-w", "20ms", "k", "true")
     quorum.kill(0, 1, 2)
     run(69, "no_quorum", "-n", "k", "true")

@@ -151,7 +151,7 @@ def power_cut():
         lock(quorum, wait="0").expect(69, err="without the promise sole an operator has to")
         said = redlock("check", "--fence", env=on(quorum)).expect(2).out
         equal(len(re.findall("; an operator has to readmit it, .* s at most", said)), 3, said)
-        lab.matches(said, "promises: none; an operator has to run redlock admit --wait\n", "check")
+        lab.matches(said, "promises: none; an operator has to run redlock admit --readmit\n", "check")
         type_in(quorum, "After a power cut", "check").expect(0)
         lock(quorum).expect(0)
 
@@ -164,7 +164,7 @@ def power_cut_wiped():
         for server in quorum.servers[:2]:
             server.words[server.words.index("--appenddirname") + 1] += ".new"
         quorum.start()
-        redlock("admit", "--wait", env=on(quorum)).expect(75, err="--forget")
+        redlock("admit", "--readmit", env=on(quorum)).expect(75, err="--forget")
         script = commands("After a power cut", "--forget")
         check(script.endswith(" --forget redis://empty\n"), script)
         redlock(*script.split()[1:-1], quorum.uris[0], "--forget", quorum.uris[1],

@@ -26,24 +26,24 @@ def restart(quorum):
 
 @case("--new without a promise says what a power cut then needs, and --promise LIST is checked")
 def _(quorum):
-    admit(quorum, "--new", "--at-once").expect(0, err="if a majority .* need redlock admit --wait")
+    admit(quorum, "--new", "--at-once").expect(0, err="if a majority .* need redlock admit --readmit")
     equal(promises(quorum), ["-"] * 3, "promises")
-    for words in (["--wait", "--promise", "safe"], ["--wait", "--promise", "none,sole"],
-                  ["--wait", "--promise", ""], ["--replace", "a=b", "--promise", "sole"],
+    for words in (["--readmit", "--promise", "safe"], ["--readmit", "--promise", "none,sole"],
+                  ["--readmit", "--promise", ""], ["--replace", "a=b", "--promise", "sole"],
                   ["--new", "--forget", quorum.uris[0]]):
         admit(quorum, *words).expect(USAGE, err="admit: --(promise|forget)")
-    admit(quorum, "--wait", "--forget", "redis://a").expect(CONFIG, err="not one of the nodes: a$")
+    admit(quorum, "--readmit", "--forget", "redis://a").expect(CONFIG, err="not one of the nodes: a$")
 
 
-@case("--wait --promise sets promises and takes them back while all vote; else 75 and no change")
+@case("--readmit --promise sets promises and takes them back while all vote; else 75 and no change")
 def _(quorum):
     found(quorum)
     for words, expected in (("sole", "s"), ("sole,durable", "ds"), ("none", "-")):
-        admit(quorum, "--wait", "--promise", words).expect(0, err=ADMITTED)
+        admit(quorum, "--readmit", "--promise", words).expect(0, err=ADMITTED)
         equal(promises(quorum), [expected] * 3, "promises")
         fence(quorum).expect(0)
     quorum[1].call("DEL", "!marker")
-    admit(quorum, "--wait", "--promise", "sole").expect(
+    admit(quorum, "--readmit", "--promise", "sole").expect(
         NOT_YET, err=r"2\.sock: .*nothing was changed; promise it when all nodes vote")
     equal(promises(quorum), ["-"] * 3, "promises")
 
@@ -109,7 +109,7 @@ def _(_):
     with durable() as quorum:
         older_files(quorum, ["--promise", "durable"]).expect(0)
     with durable() as quorum:
-        older_files(quorum, []).expect(69, err="redlock admit --wait")
+        older_files(quorum, []).expect(69, err="redlock admit --readmit")
 
 
 @case("durable: an empty server becomes a member only by --forget")
@@ -121,10 +121,10 @@ def _(_):
             shutil.rmtree(os.path.join(quorum.home, f"aof{index}"))
         quorum.start()
         refusal = r"1\.sock: it lost its data.*nothing was changed; .*--forget"
-        admit(quorum, "--wait").expect(NOT_YET, err=refusal)
-        admit(quorum, "--wait", "--forget", quorum.uris[1]).expect(NOT_YET, err=refusal)
+        admit(quorum, "--readmit").expect(NOT_YET, err=refusal)
+        admit(quorum, "--readmit", "--forget", quorum.uris[1]).expect(NOT_YET, err=refusal)
         equal(states(quorum), ["", "", "sound"], "states")
-        admit(quorum, "--wait", "--forget", quorum.uris[0], "--forget", quorum.uris[1]).expect(
+        admit(quorum, "--readmit", "--forget", quorum.uris[0], "--forget", quorum.uris[1]).expect(
             0, err=ADMITTED)
         equal(states(quorum), ["sound"] * 3, "states")
         equal(promises(quorum), ["d"] * 3, "promises")
@@ -153,7 +153,7 @@ def replaced():
         quorum.kill(0, 1)
         quorum.start()
         redlock("run", "--fence", "-n", "k", "--", "true", env=on(quorum)).expect(69)
-        admit(quorum, "--wait").expect(CONFIG, err=r"3\.sock")
+        admit(quorum, "--readmit").expect(CONFIG, err=r"3\.sock")
 
 
 def replaced_and_dead():

@@ -379,7 +379,7 @@ def _(quorum):
         text = "the server is in protected mode and refuses clients from other machines"
         redlock("run", "-n", "k", "true", env=env).expect(77, err=text)
         [node] = redlock("acquire", "-n", "--json", "k", env=env).expect(77).json()["nodes"]
-        equal([node["fault"], node["denied"]], ["PROTECTED", True], "fault")
+        equal([node["fault"], node["denied"]], ["protected", True], "fault")
         check("protected_mode" in redlock("check", env=env).expect(2).out, "the finding")
 
 

@@ -41,7 +41,7 @@ def _(quorum):
     equal(len(lines(after, r"^redlock: unix://\S+: absent, cannot connect: No such file or directory$")),
           3, f"nodes after the loss in {outcome}")
     found = json.loads(outcome.err.splitlines()[-1])
-    equal([node["fault"] for node in found["nodes"]], ["CONNECT"] * 3 + ["NONE"] * 2, "faults")
+    equal([node["fault"] for node in found["nodes"]], ["connect"] * 3 + ["none"] * 2, "faults")
     equal([node["verdict"] for node in found["nodes"]], ["absent"] * 3 + ["granted"] * 2, "verdicts")
 
 

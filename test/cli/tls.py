@@ -373,7 +373,7 @@ def _(quorum):
             holder.terminate()
             finish(holder).expect(143)
         else:
-            finish(holder).expect(124, err="state=down fault=TLS_CA")
+            finish(holder).expect(124, err="state=down fault=tls_ca")
         proxy.listener.close()
 
 

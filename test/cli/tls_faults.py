@@ -39,7 +39,7 @@ def _(quorum):
     env = Nodes(quorum).env(OPENSSL_CONF=config)
     redlock("run", "k", "true", env=env).expect(0)
     with configured(quorum[0], "tls-protocols", "TLSv1.2"):
-        faults(env, 69, "TLS_VERSION", r"TLS: the server has no version \(1.2 or later\) in common: ")
+        faults(env, 69, "tls_version", r"TLS: the server has no version \(1.2 or later\) in common: ")
 
 
 @case("no cipher in common: the server refuses the handshake")
@@ -47,13 +47,13 @@ def _(quorum):
     env = Nodes(quorum).env()  # with a certificate that this cipher cannot use
     with configured(quorum[0], "tls-protocols", "TLSv1.2",
                     "tls-ciphers", "ECDHE-RSA-AES128-GCM-SHA256"):
-        faults(env, 69, "TLS_REFUSED", "TLS: the server refused the handshake: ")
+        faults(env, 69, "tls_refused", "TLS: the server refused the handshake: ")
 
 
 @case("a certificate that is not for servers: 77")
 def _(quorum):
     env = Nodes(quorum, extensions=["extendedKeyUsage=clientAuth"]).env()
-    faults(env, 77, "TLS_CERTIFICATE",
+    faults(env, 77, "tls_certificate",
            "TLS: the server's certificate is not acceptable: [a-z]* certificate purpose")
 
 
@@ -93,7 +93,7 @@ def _(quorum):
     nodes = Nodes(quorum)
     with spoiled(nodes.ports[0]) as port:
         nodes.ports = [port]
-        faults(nodes.env(), 69, "TLS", "TLS: the connection failed: ")
+        faults(nodes.env(), 69, "tls", "TLS: the connection failed: ")
 
 
 lab.main(1)

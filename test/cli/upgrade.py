@@ -27,6 +27,9 @@ class Release:
 
     def __init__(self, path):
         self.path = os.path.abspath(path)
+        lab.program = self.path
+        self.readmit = next(word for word in ("--readmit", "--wait")
+                            if word in lab.redlock("admit", "--help").out)
 
     def start(self, quorum, *words, token=None, **more):
         lab.program = self.path
@@ -54,7 +57,7 @@ class Release:
                 for node in report["nodes"]]
 
 
-OLD, NEW = Release(sys.argv.pop(2)), Release(lab.program)
+NEW, OLD = Release(lab.program), Release(sys.argv.pop(2))
 ORDERS = ((OLD, NEW, "old, new"), (NEW, OLD, "new, old"))
 
 
@@ -257,7 +260,7 @@ def _(quorum, one, other):
     markers = [marker(server) for server in quorum.servers]
     equal(states(quorum), ["sound"] * 5, "states")
     equal(other.findings(quorum), [set()] * 5, "findings")
-    other.call(quorum, "admit", "--wait").expect(0)
+    other.call(quorum, "admit", other.readmit).expect(0)
     other.fence(quorum)
     equal([marker(server) for server in quorum.servers], markers, "markers")
 
@@ -268,7 +271,7 @@ def _(quorum, one, other):
     fence = one.fence(quorum)
     quorum.kill(4)
     quorum.start()
-    begins = one.start(quorum, "admit", "--wait")
+    begins = one.start(quorum, "admit", one.readmit)
     wait_for(lambda: state(quorum[4]) == "barred", "a marker")
     begins.kill()
     begins.wait()
@@ -279,7 +282,7 @@ def _(quorum, one, other):
         check(fences[0] < fences[1], f"fences {fences}")
         fence = fences[1]
         equal(quorum[4].call("GET", "k!fence"), None, "what a node stores in quarantine")
-    other.call(quorum, "admit", "--wait").expect(0)
+    other.call(quorum, "admit", other.readmit).expect(0)
     equal(states(quorum), ["sound"] * 5, "states")
     equal(one.findings(quorum), [set()] * 5, "findings")
     quorum.kill(0, 1)  # its vote decides from now on

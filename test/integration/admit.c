@@ -26,13 +26,13 @@ Test(admit, new_nodes_vote_at_once)
     for (unsigned i = 0; i < 5; i++)
         cr_assert_eq(quorum_member(s.client, i)->remaining_us, REDLOCK_UNKNOWN);
     quorum_await_ready(&s);
-    cr_assert(quorum_member_is(s.client, 0, "UNMARKED"));
+    cr_assert(quorum_member_is(s.client, 0, "unmarked"));
     cr_assert_eq(quorum_member(s.client, 0)->verdict, REDLOCK_VERDICT_ABSENT);
     expect(&s, REDLOCK_ADMIT_AT_ONCE, 0, REDLOCK_OK, REDLOCK_NO_NODE, "");
     cr_assert_eq(marked(&s), 5);
     for (unsigned i = 0; i < 5; i++) {
         cr_assert_eq(quorum_member(s.client, i)->verdict, REDLOCK_VERDICT_ACTIVE);
-        cr_assert(quorum_member_is(s.client, i, "NONE"));
+        cr_assert(quorum_member_is(s.client, i, "none"));
         cr_assert_eq(servers_number(&s.servers, i, "TTL !marker"), -1, "for good");
     }
     quorum_close(&s);
@@ -148,7 +148,7 @@ Test(admit, scans_all_keys)
 Test(admit, needs_every_server)
 {
     static const redlock_admission ways[] = {REDLOCK_ADMIT_NEW, REDLOCK_ADMIT_AT_ONCE,
-                                             REDLOCK_ADMIT_WAIT, REDLOCK_ADMIT_REPLACE};
+                                             REDLOCK_ADMIT_READMIT, REDLOCK_ADMIT_REPLACE};
     struct quorum s;
     quorum_open(&s, 3);
     servers_kill(&s.servers, 1);
@@ -177,7 +177,7 @@ Test(admit, of_nodes_without_a_deployment_cannot_wait)
 {
     struct quorum s;
     quorum_open(&s, 3);
-    expect(&s, REDLOCK_ADMIT_WAIT, 0, REDLOCK_UNADMITTED, 0, "not admitted");
+    expect(&s, REDLOCK_ADMIT_READMIT, 0, REDLOCK_UNADMITTED, 0, "not admitted");
     expect(&s, REDLOCK_ADMIT_REPLACE, 0, REDLOCK_UNADMITTED, 0, "not admitted");
     cr_assert_eq(marked(&s), 0);
     quorum_close(&s);
@@ -203,7 +203,7 @@ Test(admit, names_the_nodes_of_another_deployment)
     }
     const char *mixed[] = {s.servers.uri[0], s.servers.uri[5], s.servers.uri[1]};
     cr_assert_eq(redlock_client_new(s.base, mixed, 3, &options, &s.client), REDLOCK_OK);
-    expect(&s, REDLOCK_ADMIT_WAIT, 0, REDLOCK_WRONG_DEPLOYMENT, 1, "another deployment");
+    expect(&s, REDLOCK_ADMIT_READMIT, 0, REDLOCK_WRONG_DEPLOYMENT, 1, "another deployment");
     redlock_lease_options lease_options = quorum_fenced_options();
     redlock_lease *lease = quorum_hold(&s, "job", &lease_options);
     LOOP_UNTIL(s.base, quorum_count_votes(lease, "waiting") == 0);
@@ -219,7 +219,7 @@ Test(admit, sets_promises_while_all_vote)
     servers_do(&s.servers, 2, "FLUSHALL");
     redlock_client_free(s.client);
     s.client = quorum_client(&s, NULL);
-    redlock_admission how = REDLOCK_ADMIT_WAIT | REDLOCK_PROMISE_SOLE;
+    redlock_admission how = REDLOCK_ADMIT_READMIT | REDLOCK_PROMISE_SOLE;
     expect(&s, how, 0, REDLOCK_MEMBER_INACTIVE, 2, "");
     quorum_close(&s);
 }
@@ -331,10 +331,10 @@ Test(admit, replaces_two_nodes_at_once)
         redlock_client_free(client[i]);
     }
     s.client = client_of_nodes(&s, 3, 4, 2);
-    cr_assert_eq(redlock_admit(s.client, REDLOCK_ADMIT_WAIT, 0, admitted_note, &of[0]),
+    cr_assert_eq(redlock_admit(s.client, REDLOCK_ADMIT_READMIT, 0, admitted_note, &of[0]),
                  REDLOCK_OK);
     for (unsigned i = 0; i < 2; i++) /* it only waits for the quarantines, of a minute */
-        LOOP_UNTIL(s.base, quorum_member_is(s.client, i, "MEMBER_QUARANTINE") &&
+        LOOP_UNTIL(s.base, quorum_member_is(s.client, i, "member_quarantine") &&
                                quorum_member(s.client, i)->remaining_us > 0);
     quorum_close(&s);
 }

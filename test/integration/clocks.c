@@ -105,7 +105,7 @@ static void set_one_clock(int64_t ahead_ms)
     cr_assert_eq(quorum_node(lease, 0)->verdict, REDLOCK_VERDICT_UNKNOWN);
     cr_assert_eq(quorum_node(lease, 0)->fault, REDLOCK_FAULT_CLOCK_SET);
     cr_assert_eq(quorum_count_votes(lease, "granted"), 2);
-    LOOP_UNTIL(s->base, quorum_member_is(s->client, 0, "MEMBER_QUARANTINE"));
+    LOOP_UNTIL(s->base, quorum_member_is(s->client, 0, "member_quarantine"));
     /* The client itself is changing the others' markers just now: that costs no vote. */
     cr_assert_eq(quorum_extend(s, lease, 0), REDLOCK_OK);
     cr_assert_eq(lost.times, 0);

@@ -115,11 +115,11 @@ Test(events, of_nodes)
     EXPECT_COUNT(&book, "info node_connected node=", 3);
     servers_kill(&s.servers, 1);
     LOOP_UNTIL(s.base, book.count >= 5);
-    snprintf(words, sizeof(words), "warning node_disconnected node=1 uri=%s fault=CLOSED",
+    snprintf(words, sizeof(words), "warning node_disconnected node=1 uri=%s fault=closed",
              s.servers.server[1].uri);
     EXPECT_COUNT(&book, words, 1);
     snprintf(words, sizeof(words),
-             "warning node_unreachable node=1 uri=%s fault=CONNECT "
+             "warning node_unreachable node=1 uri=%s fault=connect "
              "text=cannot connect: Connection refused",
              s.servers.server[1].uri);
     EXPECT_COUNT(&book, words, 1);

@@ -48,16 +48,16 @@ Test(fake_greeting, invalid_greetings)
 static const struct {
     const char *says, *fault;
 } reasons[] = {
-    {DENIED, "PROTECTED"},
+    {DENIED, "protected"},
     {"-DENIED Running in protected mode because protected mode is enabled\r\n",
-     "PROTECTED"},
-    {TOO_MANY, "MAXCLIENTS"},
-    {"-ERR max number of clients + cluster connections reached\r\n", "MAXCLIENTS"},
-    {"-ERR no backend is alive\r\n", "ERR"},
-    {"-NOAUTH Authentication required.\r\n", "NOAUTH"},
-    {"+OK\r\n", "CLOSED"},
-    {"-ERR max number of cli", "CLOSED"},
-    {"", "CLOSED"},
+     "protected"},
+    {TOO_MANY, "maxclients"},
+    {"-ERR max number of clients + cluster connections reached\r\n", "maxclients"},
+    {"-ERR no backend is alive\r\n", "err"},
+    {"-NOAUTH Authentication required.\r\n", "noauth"},
+    {"+OK\r\n", "closed"},
+    {"-ERR max number of cli", "closed"},
+    {"", "closed"},
 };
 
 /* Each connection is refused: the fault of the first one is reported from then on. */
@@ -178,12 +178,12 @@ static void expect_refused(const char *says, redlock_code code, redlock_reason r
 
 Test(fake_greeting, every_server_in_protected_mode)
 {
-    expect_refused(DENIED, REDLOCK_DENIED, REDLOCK_REASON_PROTECTED, "PROTECTED");
+    expect_refused(DENIED, REDLOCK_DENIED, REDLOCK_REASON_PROTECTED, "protected");
 }
 
 Test(fake_greeting, every_server_has_too_many_clients)
 {
-    expect_refused(TOO_MANY, REDLOCK_NO_QUORUM, REDLOCK_REASON_REFUSED, "MAXCLIENTS");
+    expect_refused(TOO_MANY, REDLOCK_NO_QUORUM, REDLOCK_REASON_REFUSED, "maxclients");
 }
 
 Test(fake_greeting, only_invalid_replies)

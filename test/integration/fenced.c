@@ -210,7 +210,7 @@ Test(fenced, plain_clients_are_not_affected)
     quorum_drain(&s);
     servers_do(&s.servers, 0, "DEL !marker");
     cr_assert_eq(quorum_extend(&s, job, 0), REDLOCK_OK);
-    LOOP_UNTIL(s.base, quorum_member_is(fenced, 0, "MEMBER_QUARANTINE"));
+    LOOP_UNTIL(s.base, quorum_member_is(fenced, 0, "member_quarantine"));
     s.client = plain;
     quorum_drain(&s);
     cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);

@@ -38,7 +38,7 @@ static void expect_the_lock_to_go_on(struct quorum *s, redlock_lease *lease,
     cr_assert(servers_text(&s->servers, 0, NULL, "GET job"), "nothing is recreated there");
     cr_assert_eq(lost->times, 0);
     expect_no_vote_for_a_fresh_client(s, 0);
-    LOOP_UNTIL(s->base, quorum_member_is(s->client, 0, "MEMBER_QUARANTINE"));
+    LOOP_UNTIL(s->base, quorum_member_is(s->client, 0, "member_quarantine"));
     LOOP_UNTIL(s->base, quorum_member(s->client, 0)->remaining_us >= 0);
     int64_t left = quorum_member(s->client, 0)->remaining_us / 1000;
     cr_assert(left > 60000 && left < 66700, "%jd: of 60 s, and a tenth", (intmax_t)left);
@@ -112,7 +112,7 @@ Test(forgetful, became_a_master_again_on_an_open_connection)
     servers_do(&s.servers, 0, "REPLICAOF 127.0.0.1 1");
     servers_do(&s.servers, 0, "REPLICAOF NO ONE");
     LOOP_UNTIL(s.base, quorum_member(s.client, 0)->verdict != REDLOCK_VERDICT_ACTIVE);
-    LOOP_UNTIL(s.base, quorum_member_is(s.client, 0, "MEMBER_QUARANTINE"));
+    LOOP_UNTIL(s.base, quorum_member_is(s.client, 0, "member_quarantine"));
     cr_assert_eq(quorum_member(s.client, 1)->verdict, REDLOCK_VERDICT_ACTIVE);
     cr_assert_eq(quorum_member(s.client, 2)->verdict, REDLOCK_VERDICT_ACTIVE);
     quorum_close(&s);
@@ -129,13 +129,13 @@ Test(forgetful, restarted_with_a_snapshot)
     cr_assert_eq(servers_with(&s.servers, "!marker", NULL), 0);
     s.client = quorum_client(&s, NULL);
     quorum_await_ready(&s);
-    LOOP_UNTIL(s.base, quorum_member_is(s.client, 0, "OTHER_PROCESS"));
+    LOOP_UNTIL(s.base, quorum_member_is(s.client, 0, "other_process"));
     redlock_lease_options options = quorum_quiet_fenced_options();
     redlock_lease *lease = quorum_hold(&s, "job", &options);
     quorum_drain(&s);
     cr_assert_eq(quorum_count_votes(lease, "granted"), 2);
     loop_run_for(s.base, 600);
-    cr_assert(quorum_member_is(s.client, 0, "OTHER_PROCESS"), "it may be any server");
+    cr_assert(quorum_member_is(s.client, 0, "other_process"), "it may be any server");
     redlock_lease_free(lease);
     quorum_close(&s);
 }
@@ -152,7 +152,7 @@ Test(forgetful, failed_over_and_back)
     quorum_await_ready(&s);
     redlock_lease_options options = quorum_quiet_fenced_options();
     redlock_lease *lease = quorum_hold(&s, "job", &options);
-    LOOP_UNTIL(s.base, quorum_member_is(s.client, 0, "OTHER_HISTORY"));
+    LOOP_UNTIL(s.base, quorum_member_is(s.client, 0, "other_history"));
     redlock_lease_free(lease);
     quorum_close(&s);
 }
@@ -189,7 +189,7 @@ static void come_back_with_older_data(struct quorum *s)
 {
     servers_do(&s->servers, 0, "SAVE");
     servers_do(&s->servers, 0, "FLUSHALL");
-    LOOP_UNTIL(s->base, quorum_member_is(s->client, 0, "MEMBER_QUARANTINE") &&
+    LOOP_UNTIL(s->base, quorum_member_is(s->client, 0, "member_quarantine") &&
                             quorum_member(s->client, 0)->remaining_us >= 0);
     redlock_client_free(s->client);
     s->client = NULL; /* it would assign the index once more */
@@ -206,7 +206,7 @@ static void replace_one(struct quorum *s)
     s->servers.uri[0] = first;
     cr_assert_eq(redlock_admit(s->client, REDLOCK_ADMIT_REPLACE, 0, NULL, NULL),
                  REDLOCK_OK);
-    LOOP_UNTIL(s->base, quorum_member_is(s->client, 0, "MEMBER_QUARANTINE") &&
+    LOOP_UNTIL(s->base, quorum_member_is(s->client, 0, "member_quarantine") &&
                             quorum_member(s->client, 0)->remaining_us >= 0);
 }
 
@@ -306,7 +306,7 @@ Test(forgetful, with_another_text_for_a_marker)
     servers_do(&s.servers, 0, "SET !marker nonsense");
     cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
     quorum_drain(&s);
-    LOOP_UNTIL(s.base, quorum_member_is(s.client, 0, "OTHER_DEPLOYMENT"));
+    LOOP_UNTIL(s.base, quorum_member_is(s.client, 0, "other_deployment"));
     expect_no_vote_for_a_fresh_client(&s, 0);
     quorum_free_lease(&s, lease);
     cr_assert(servers_text(&s.servers, 0, "nonsense", "GET !marker"), "it is left alone");
@@ -357,7 +357,7 @@ Test(forgetful, all_are_recovered_by_an_operator)
     cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
     redlock_lease_free(lease);
     quorum_await_ready(&s);
-    redlock_code code = quorum_admit(&s, REDLOCK_ADMIT_WAIT, 0, NULL);
+    redlock_code code = quorum_admit(&s, REDLOCK_ADMIT_READMIT, 0, NULL);
     cr_assert_eq(code, REDLOCK_OK, "%s", redlock_code_name(code));
     cr_assert_geq(loop_clock_ms() - before, 12100);
     for (unsigned i = 0; i < 3; i++)
@@ -420,7 +420,7 @@ Test(forgetful, registration_by_one_client_costs_the_other_no_connection)
     redlock_client *second = s.client;
     s.client = first;
     cr_assert_eq(quorum_extend(&s, noticed, 0), REDLOCK_OK);
-    LOOP_UNTIL(s.base, quorum_member_is(first, 4, "MEMBER_QUARANTINE"));
+    LOOP_UNTIL(s.base, quorum_member_is(first, 4, "member_quarantine"));
     LOOP_UNTIL(s.base, all_know_node_4(&s));
     s.client = second;
     unsigned refused = 0;
@@ -459,7 +459,7 @@ Test(forgetful, with_an_older_marker_on_an_open_connection)
     servers_do(&s.servers, 0, "SET !marker %s", older->str);
     servers_do(&s.servers, 0, "DEL job");
     cr_assert_neq(quorum_extend(&s, lease, 0), REDLOCK_OK);
-    while (!quorum_member_is(s.client, 0, "MEMBER_QUARANTINE")) {
+    while (!quorum_member_is(s.client, 0, "member_quarantine")) {
         cr_assert_neq(quorum_member(s.client, 0)->verdict, REDLOCK_VERDICT_ACTIVE);
         loop_pass(s.base);
     }

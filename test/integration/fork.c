@@ -72,7 +72,7 @@ static void be_inert(redlock_client *client, redlock_lease *held, redlock_lease 
     CHECK(9, redlock_valid_ms(held) == 0);
     CHECK(10, redlock_explain(held, node, 5) == 0);
     CHECK(11, redlock_check(client, 0, nor_such, NULL) == REDLOCK_FORKED);
-    CHECK(12, redlock_admit(client, REDLOCK_ADMIT_WAIT, 0, nor_of_these, NULL) ==
+    CHECK(12, redlock_admit(client, REDLOCK_ADMIT_READMIT, 0, nor_of_these, NULL) ==
                   REDLOCK_FORKED);
     redlock_cancel(acquiring);
     redlock_disown(held);
@@ -163,7 +163,7 @@ Test(fork, child_of_a_parent_that_admits)
     pid_t child = fork();
     cr_assert_geq(child, 0);
     if (child == 0) {
-        CHECK(1, redlock_admit(s.client, REDLOCK_ADMIT_WAIT, 0, nor_of_these, NULL) ==
+        CHECK(1, redlock_admit(s.client, REDLOCK_ADMIT_READMIT, 0, nor_of_these, NULL) ==
                      REDLOCK_FORKED);
         redlock_client_free(s.client);
         CHECK(2, admitted.times == 0);

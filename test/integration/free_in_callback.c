@@ -191,7 +191,7 @@ Test(free_in_callback, freed_when_admitted)
     } row[] = {
         {REDLOCK_ADMIT_AT_ONCE, true, REDLOCK_OK},
         {REDLOCK_ADMIT_NEW, false, REDLOCK_NOT_EMPTY},
-        {REDLOCK_ADMIT_WAIT, false, REDLOCK_UNADMITTED},
+        {REDLOCK_ADMIT_READMIT, false, REDLOCK_UNADMITTED},
     };
     quorum_open(&s, 5);
     for (unsigned i = 0; i < 3; i++)

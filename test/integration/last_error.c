@@ -78,7 +78,7 @@ static redlock_code observe(void)
     X(inspect, redlock_inspect(alone.client, "job", 3, on_inspected, NULL))                \
     X(break_lock, redlock_break(alone.client, "job", 3, NULL, NULL))                       \
     X(check, redlock_check(alone.client, 0, on_checked, NULL))                             \
-    X(admit, redlock_admit(alone.client, REDLOCK_ADMIT_WAIT, 0, NULL, NULL))               \
+    X(admit, redlock_admit(alone.client, REDLOCK_ADMIT_READMIT, 0, NULL, NULL))            \
     X(list, redlock_list(alone.client, "job", 3, 0, on_listed, NULL))                      \
     X(hold_time, redlock_hold_time(alone.client, "job", 3, on_hold_time, NULL))            \
     X(note_hold_time, redlock_note_hold_time(alone.client, "job", 3, 1))

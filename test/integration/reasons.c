@@ -55,7 +55,7 @@ Test(reasons, denied)
     options.username = "app";
     options.password = "wrong";
     meet_anew(&s, &options);
-    AWAIT_FAULT(&s, "WRONGPASS");
+    AWAIT_FAULT(&s, "wrongpass");
     EXPECT_ACQUIRE(&s, NULL, DENIED, PASSWORD);
     options.password = "secret";
     meet_anew(&s, &options);
@@ -72,7 +72,7 @@ Test(reasons, not_denied)
     EXPECT_ACQUIRE(&s, NULL, NO_QUORUM, REFUSED);
     servers_do(&s.servers, 0, "CONFIG SET maxmemory 0");
     servers_restart(&s.servers, 0);
-    AWAIT_FAULT(&s, "QUARANTINE");
+    AWAIT_FAULT(&s, "quarantine");
     EXPECT_ACQUIRE(&s, NULL, NO_QUORUM, QUARANTINED);
     servers_kill(&s.servers, 0);
     LOOP_UNTIL(s.base, !quorum_is(s.client, 0, "quarantined"));

@@ -88,7 +88,7 @@ Test(recorder, of_a_lost_lock)
     for (unsigned i = 0; i < 5; i++) { /* the last lines */
         char words[200];
         sprintf(words, " node node=%u uri=%s state=%s", i, s.servers.server[i].uri,
-                i < 3 ? "" : "ready fault=NONE");
+                i < 3 ? "" : "ready fault=none");
         told = after(told, words);
     }
     cr_assert_str_empty(told);
@@ -114,7 +114,7 @@ Test(recorder, of_a_lock_that_is_extended_and_released)
     quorum_drain(&s);
     const char *text = record_of(s.client);
     expect_regular(text);
-    cr_assert_eq(count(text, " link node=1 by=greeted state=ready fault=NONE"), 1);
+    cr_assert_eq(count(text, " link node=1 by=greeted state=ready fault=none"), 1);
     cr_assert_eq(count(text, " startup ready=0,1,2\n"), 1);
     char words[200];
     const char *at = after(text,
@@ -125,7 +125,7 @@ Test(recorder, of_a_lock_that_is_extended_and_released)
         for (unsigned node = 0; node < 3; node++) {
             sprintf(words,
                     " reply lease=1 attempt=1 node=%u command=%s round=%u vote=granted "
-                    "fault=NONE pttl_ms=-1 fence=0\n",
+                    "fault=none pttl_ms=-1 fence=0\n",
                     node, commands[i], i + 1);
             cr_assert_eq(count(at, words), 1, "%s", words);
         }
@@ -184,7 +184,7 @@ Test(recorder, of_attempts_and_their_delays)
     const char *at =
         after(text,
               " reply lease=1 attempt=1 node=0 command=acquire round=1 vote=held "
-              "fault=NONE pttl_ms=");
+              "fault=none pttl_ms=");
     at = after(at, " result lease=1 attempt=1 of=attempt cause=TAKEN ");
     at = after(at, " sent lease=1 attempt=2 command=acquire ");
     at = after(at, " asked lease=1 what=cancel ms=0\n");

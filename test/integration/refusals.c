@@ -28,7 +28,7 @@ static void hold_without(struct quorum *s, unsigned i, const char *fault)
 {
     for (unsigned j = 0; j < s->servers.n;
          j++) /* a node that greets late gets no acquire */
-        LOOP_UNTIL(s->base, j == i ? !is_refused(s, j, "CONNECTING")
+        LOOP_UNTIL(s->base, j == i ? !is_refused(s, j, "connecting")
                                    : quorum_is(s->client, j, "ready"));
     redlock_lease *lease = quorum_hold(s, "job", NULL);
     LOOP_UNTIL(s->base, quorum_count_votes(lease, "waiting") == 0);
@@ -66,10 +66,10 @@ Test(refusals, a_replica)
     quorum_open(&s, 3);
     servers_do(&s.servers, 1, "REPLICAOF 127.0.0.1 1");
     meet_anew(&s, NULL);
-    hold_without(&s, 1, "REPLICA");
+    hold_without(&s, 1, "replica");
     servers_do(&s.servers, 0, "REPLICAOF 127.0.0.1 1");
     meet_anew(&s, NULL);
-    expect_no_lock(&s, REDLOCK_NO_QUORUM, "REPLICA");
+    expect_no_lock(&s, REDLOCK_NO_QUORUM, "replica");
     servers_do(&s.servers, 0, "REPLICAOF NO ONE");
     servers_do(&s.servers, 1, "REPLICAOF NO ONE");
     expect_all_vote(&s);
@@ -81,9 +81,9 @@ Test(refusals, a_master_that_becomes_a_replica)
     struct quorum s;
     quorum_open(&s, 3);
     servers_do(&s.servers, 2, "REPLICAOF 127.0.0.1 1");
-    hold_without(&s, 2, "READONLY");
-    LOOP_UNTIL(s.base, is_refused(&s, 2, "REPLICA"));
-    hold_without(&s, 2, "REPLICA");
+    hold_without(&s, 2, "readonly");
+    LOOP_UNTIL(s.base, is_refused(&s, 2, "replica"));
+    hold_without(&s, 2, "replica");
     cr_assert_eq(servers_keys(&s.servers), 0);
     quorum_close(&s);
 }
@@ -98,9 +98,9 @@ Test(refusals, one_server_behind_two_addresses)
     cr_assert_eq(symlink(s.servers.server[0].socket, path), 0);
     s.servers.uri[1] = uri;
     meet_anew(&s, NULL);
-    LOOP_UNTIL(s.base, is_refused(&s, 0, "DUPLICATE") || is_refused(&s, 1, "DUPLICATE"));
-    unsigned duplicate = is_refused(&s, 1, "DUPLICATE");
-    hold_without(&s, duplicate, "DUPLICATE");
+    LOOP_UNTIL(s.base, is_refused(&s, 0, "duplicate") || is_refused(&s, 1, "duplicate"));
+    unsigned duplicate = is_refused(&s, 1, "duplicate");
+    hold_without(&s, duplicate, "duplicate");
     servers_kill(&s.servers, 2);
     LOOP_UNTIL(s.base, !quorum_is(s.client, 2, "ready"));
     struct reported reported;
@@ -124,7 +124,7 @@ Test(refusals, a_cluster_node)
     s.servers.server[0].word[3] = port;
     servers_launch(&s.servers, 0);
     meet_anew(&s, NULL);
-    hold_without(&s, 0, "CLUSTER");
+    hold_without(&s, 0, "cluster");
     quorum_close(&s);
 }
 
@@ -137,18 +137,18 @@ Test(refusals, a_missing_password)
     servers_do_first(&s.servers, 2, "CONFIG SET requirepass secret");
     meet_anew(&s, NULL);
     for (unsigned i = 0; i < 5; i++)
-        LOOP_UNTIL(s.base, !is_refused(&s, i, "CONNECTING"));
+        LOOP_UNTIL(s.base, !is_refused(&s, i, "connecting"));
     redlock_lease *lease = quorum_hold(&s, "job", NULL);
     cr_assert_eq(quorum_node(lease, 0)->fault, REDLOCK_FAULT_NOAUTH);
     cr_assert(quorum_node(lease, 0)->denied);
     quorum_free_lease(&s, lease);
     servers_do(&s.servers, 2, "CONFIG SET requirepass secret");
     meet_anew(&s, NULL);
-    expect_no_lock(&s, REDLOCK_DENIED, "NOAUTH");
+    expect_no_lock(&s, REDLOCK_DENIED, "noauth");
     redlock_options options = quorum_options();
     options.password = "wrong";
     meet_anew(&s, &options);
-    expect_no_lock(&s, REDLOCK_DENIED, "WRONGPASS");
+    expect_no_lock(&s, REDLOCK_DENIED, "wrongpass");
     quorum_close(&s);
 }
 
@@ -169,8 +169,8 @@ Test(refusals, a_user_that_is_deleted)
     cr_assert_neq(reported.result.code, REDLOCK_OK);
     redlock_lease_free(lease);
     for (unsigned i = 0; i < 3; i++)
-        LOOP_UNTIL(s.base, is_refused(&s, i, "WRONGPASS"));
-    expect_no_lock(&s, REDLOCK_DENIED, "WRONGPASS");
+        LOOP_UNTIL(s.base, is_refused(&s, i, "wrongpass"));
+    expect_no_lock(&s, REDLOCK_DENIED, "wrongpass");
     servers_do_first(&s.servers, 3, "ACL SETUSER app on >secret ~* &* +@all");
     expect_all_vote(&s);
     quorum_close(&s);
@@ -195,9 +195,9 @@ Test(refusals, a_user_without_set)
 {
     struct quorum s;
     open_as(&s, "ACL SETUSER app +eval +evalsha +getrange +del +pttl +pexpire");
-    expect_no_lock(&s, REDLOCK_DENIED, "NOPERM");
+    expect_no_lock(&s, REDLOCK_DENIED, "noperm");
     servers_do_first(&s.servers, 4, "ACL SETUSER app +set");
-    hold_without(&s, 4, "NOPERM");
+    hold_without(&s, 4, "noperm");
     cr_assert_eq(servers_keys(&s.servers), 0);
     quorum_close(&s);
 }
@@ -243,7 +243,7 @@ Test(refusals, a_user_without_info)
 {
     struct quorum s;
     open_as(&s, "ACL SETUSER app -info +@all -info");
-    expect_no_lock(&s, REDLOCK_DENIED, "NOPERM");
+    expect_no_lock(&s, REDLOCK_DENIED, "noperm");
     quorum_close(&s);
 }
 
@@ -251,7 +251,7 @@ Test(refusals, keys_that_a_user_may_not_touch)
 {
     struct quorum s;
     open_as(&s, "ACL SETUSER app resetkeys ~lock:* +@all");
-    expect_no_lock(&s, REDLOCK_DENIED, "NOPERM");
+    expect_no_lock(&s, REDLOCK_DENIED, "noperm");
     redlock_lease_free(quorum_hold(&s, "lock:job", NULL));
     quorum_close_empty(&s);
 }
@@ -265,9 +265,9 @@ Test(refusals, no_memory_on_the_server)
     redlock_lease *held = quorum_hold(&s, "held", NULL);
     quorum_drain(&s);
     servers_do(&s.servers, 0, "CONFIG SET maxmemory 1");
-    hold_without(&s, 0, "OOM");
+    hold_without(&s, 0, "oom");
     servers_do_first(&s.servers, 5, "CONFIG SET maxmemory 1");
-    expect_no_lock(&s, REDLOCK_NO_QUORUM, "OOM");
+    expect_no_lock(&s, REDLOCK_NO_QUORUM, "oom");
     cr_assert_eq(servers_with(&s.servers, "held", redlock_token(held)), 5);
     cr_assert_eq(quorum_extend(&s, held, 0), REDLOCK_OK);
     cr_assert_eq(quorum_release(&s, held), REDLOCK_OK);
@@ -327,9 +327,9 @@ Test(refusals, too_few_replicas)
     struct quorum s;
     quorum_open(&s, 3);
     servers_do(&s.servers, 1, "CONFIG SET min-replicas-to-write 1");
-    hold_without(&s, 1, "NOREPLICAS");
+    hold_without(&s, 1, "noreplicas");
     servers_do_first(&s.servers, 3, "CONFIG SET min-replicas-to-write 1");
-    expect_no_lock(&s, REDLOCK_NO_QUORUM, "NOREPLICAS");
+    expect_no_lock(&s, REDLOCK_NO_QUORUM, "noreplicas");
     servers_do_first(&s.servers, 3, "CONFIG SET min-replicas-to-write 0");
     expect_all_vote(&s);
     quorum_close(&s);
@@ -349,7 +349,7 @@ Test(refusals, a_server_that_cannot_save)
     LOOP_UNTIL(s.base,
                strcmp(servers_info(&s.servers, 0, "persistence", "rdb_last_bgsave_status"),
                       "err") == 0);
-    hold_without(&s, 0, "MISCONF");
+    hold_without(&s, 0, "misconf");
     servers_do(&s.servers, 0, "CONFIG SET stop-writes-on-bgsave-error no");
     expect_all_vote(&s);
     quorum_close(&s);
@@ -408,7 +408,7 @@ Test(refusals, a_busy_server)
     redisContext *busy = keep_busy(&s, 0);
     LOOP_UNTIL(s.base, is_busy(&s, 0));
     for (int i = 0; i < 20; i++)
-        hold_without(&s, 0, "BUSY");
+        hold_without(&s, 0, "busy");
     servers_do(&s.servers, 0, "SCRIPT KILL");
     LOOP_UNTIL(s.base, !is_busy(&s, 0));
     redisFree(busy);
@@ -433,7 +433,7 @@ Test(refusals, a_loading_server)
     servers_launch(&s.servers, 2);
     cr_assert_str_eq(servers_info(&s.servers, 2, "persistence", "loading"), "1");
     meet_anew(&s, NULL);
-    LOOP_UNTIL(s.base, is_refused(&s, 2, "LOADING"));
+    LOOP_UNTIL(s.base, is_refused(&s, 2, "loading"));
     redlock_lease *lease = quorum_hold(&s, "job", NULL);
     cr_assert_eq(quorum_node(lease, 2)->verdict, REDLOCK_VERDICT_ABSENT);
     quorum_free_lease(&s, lease);
@@ -448,7 +448,7 @@ Test(refusals, no_more_clients)
     servers_do(&s.servers, 1, "CONFIG SET maxclients 1");
     meet_anew(&s, NULL);
     LOOP_UNTIL(s.base, quorum_is(s.client, 0, "ready") && quorum_is(s.client, 2, "ready") &&
-                           !is_refused(&s, 1, "CONNECTING"));
+                           !is_refused(&s, 1, "connecting"));
     redlock_lease *lease = quorum_hold(&s, "job", NULL);
     cr_assert_eq(quorum_node(lease, 1)->verdict, REDLOCK_VERDICT_ABSENT);
     cr_assert_eq(quorum_node(lease, 1)->fault, REDLOCK_FAULT_MAXCLIENTS);

@@ -272,7 +272,7 @@ static void expect_lost_to_refused(const char *const *word, const char *fault)
 Test(restart, of_a_majority_as_replicas_while_held)
 {
     static const char *const word[] = {"--replicaof", "127.0.0.1 1", NULL};
-    expect_lost_to_refused(word, "REPLICA");
+    expect_lost_to_refused(word, "replica");
 }
 
 /* Each key takes 100 ms to load, and INFO is executed between two. */
@@ -281,7 +281,7 @@ Test(restart, of_a_majority_that_loads_while_held)
     static const char *const word[] = {"--key-load-delay", "100000",
                                        "--loading-process-events-interval-bytes", "1024",
                                        NULL};
-    expect_lost_to_refused(word, "LOADING");
+    expect_lost_to_refused(word, "loading");
 }
 
 /* The watchdog repairs a node by itself once its quarantine has passed. */

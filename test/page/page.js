@@ -215,7 +215,7 @@ async function checkWhatIf(page) {
   };
   const values = ["p50_us", "p90_us", "p99_us", "p99_9_us", "max_us"];
   await page.$eval("#whatif", (element) => element.scrollIntoView());
-  await answered("today beside itself", /nodes=5&quorum=3/, values);
+  await answered("today beside itself", /node_count=5&quorum=3/, values);
   for (const n of [0, 1, 2]) {
     await page.focus(`#rtt-${n}`);
     await page.keyboard.press("End");
@@ -226,9 +226,9 @@ async function checkWhatIf(page) {
   await answered("a node less", /without=3&/, values);
   await page.select("#size", "7");
   await page.select("#needed", "5");
-  await answered("5 of 7", /nodes=7&quorum=5/, values);
+  await answered("5 of 7", /node_count=7&quorum=5/, values);
   await page.click("#reset");
-  await answered("as measured again", /nodes=5&quorum=3$/, values);
+  await answered("as measured again", /node_count=5&quorum=3$/, values);
   page.off("response", seen);
 }
 

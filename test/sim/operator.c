@@ -66,7 +66,7 @@ bool operator_recovers(void)
     if (operator_client()->is_alive || count_fit() >= world.plan.q)
         return false;
     bury_others();
-    begin(REDLOCK_ADMIT_WAIT);
+    begin(REDLOCK_ADMIT_READMIT);
     return true;
 }
 
@@ -146,7 +146,7 @@ static void on_admitted(redlock_client *handle, const redlock_admitted *result, 
                         result->code == REDLOCK_NOT_EMPTY &&
                         is_marked((unsigned)result->node);
         if (is_known) /* a client brings the deployment back */
-            client->admission = REDLOCK_ADMIT_WAIT;
+            client->admission = REDLOCK_ADMIT_READMIT;
         else
             empty((unsigned)result->node);
     }
@@ -184,8 +184,8 @@ static void admit(void *arg)
         client->admission == REDLOCK_ADMIT_AT_ONCE)
         auditor_founds();
     /* What the nodes have lost is gone for good. */
-    size_t node =
-        client->admission == REDLOCK_ADMIT_WAIT ? rl_all(world.plan.n) : client->newcomer;
+    size_t node = client->admission == REDLOCK_ADMIT_READMIT ? rl_all(world.plan.n)
+                                                             : client->newcomer;
     redlock_code code =
         redlock_admit(client->handle, operator_how(client), node, on_admitted, client);
     client->is_admitting = code == REDLOCK_OK;
@@ -200,7 +200,7 @@ static void look(void *arg)
     if (!client->handle)
         return;
     bool gives_up = events_now() >= client->gives_up ||
-                    (client->admission != REDLOCK_ADMIT_WAIT &&
+                    (client->admission != REDLOCK_ADMIT_READMIT &&
                      client->admission != REDLOCK_ADMIT_NEW && !storm);
     if (gives_up && client_kill(client, false))
         return;

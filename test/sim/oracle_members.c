@@ -120,7 +120,7 @@ static void judge_assignment(const struct client *client, unsigned node,
                              const struct rl_marker *wanted)
 {
     uint32_t known = known_generation(client, wanted->roster.deployment, wanted->index);
-    bool founds = is_operator(client) && client->admission != REDLOCK_ADMIT_WAIT &&
+    bool founds = is_operator(client) && client->admission != REDLOCK_ADMIT_READMIT &&
                   client->admission != REDLOCK_ADMIT_REPLACE;
     uint32_t generation = rl_marker_self(wanted).generation;
     /* Bytes that a socket did not take are written later: it knows more by then. */

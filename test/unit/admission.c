@@ -28,8 +28,8 @@ static void expect_refusal(struct agent *agent, enum rl_admission_mode how,
     cr_assert_eq(agent->membership.roster.deployment, before.roster.deployment);
 }
 
-static const enum rl_admission_mode ways[] = {RL_ADMIT_NEW, RL_ADMIT_AT_ONCE, RL_ADMIT_WAIT,
-                                              RL_ADMIT_REPLACE};
+static const enum rl_admission_mode ways[] = {RL_ADMIT_NEW, RL_ADMIT_AT_ONCE,
+                                              RL_ADMIT_READMIT, RL_ADMIT_REPLACE};
 
 /* What the client read before may be outdated: every node is asked again, at once. */
 Test(admission, reads_every_marker_when_it_begins)
@@ -41,7 +41,7 @@ Test(admission, reads_every_marker_when_it_begins)
     agent_open(&agent, &stores, 3);
     cr_assert_eq(agent_next_command(&agent), 0, "it has settled");
     stores_forget(&stores, 1);
-    cr_assert_eq(admit(&agent, RL_ADMIT_WAIT, &node), RL_ADMISSION_OK);
+    cr_assert_eq(admit(&agent, RL_ADMIT_READMIT, &node), RL_ADMISSION_OK);
     cr_assert_eq(agent_next_command(&agent), rl_all(3));
     for (unsigned i = 0; i < 3; i++)
         agent_carry(&agent, i);
@@ -99,7 +99,7 @@ Test(admission, wait_needs_a_deployment)
     struct agent agent;
     stores_init(&stores, 3);
     agent_init_greeted(&agent, &stores);
-    expect_refusal(&agent, RL_ADMIT_WAIT, 3, RL_ADMISSION_UNADMITTED, 0);
+    expect_refusal(&agent, RL_ADMIT_READMIT, 3, RL_ADMISSION_UNADMITTED, 0);
     stores_bootstrap(&stores, 7);
     stores_forget(&stores, 0);
     stores_forget(&stores, 1);
@@ -110,7 +110,7 @@ Test(admission, wait_needs_a_deployment)
     other.roster.deployment++;
     stores_put(&stores, 1, &other);
     agent_greet_again(&agent, 1);
-    expect_refusal(&agent, RL_ADMIT_WAIT, 3, RL_ADMISSION_UNADMITTED, 0);
+    expect_refusal(&agent, RL_ADMIT_READMIT, 3, RL_ADMISSION_UNADMITTED, 0);
 }
 
 /* One marker that is left names the deployment: the operator need not delete it by hand. */
@@ -123,7 +123,7 @@ Test(admission, wait_takes_the_deployment_from_the_last_marker)
     stores_forget(&stores, 1);
     stores_forget(&stores, 2);
     agent_init_greeted(&agent, &stores);
-    cr_assert_eq(admit(&agent, RL_ADMIT_WAIT, &node), RL_ADMISSION_OK);
+    cr_assert_eq(admit(&agent, RL_ADMIT_READMIT, &node), RL_ADMISSION_OK);
     agent_run(&agent, rl_membership_quarantine(&agent.membership) / 2);
     cr_assert_eq(rl_admission_progress(&agent.membership), RL_ADMISSION_RUNNING);
     cr_assert_eq(stores_active(&stores), 1, "it takes a quarantine");
@@ -146,7 +146,7 @@ Test(admission, wait_refuses_another_deployment)
         marker.roster.deployment++;
         stores_put(&stores, i, &marker);
         agent_init_greeted(&agent, &stores);
-        expect_refusal(&agent, RL_ADMIT_WAIT, 3, RL_ADMISSION_WRONG_DEPLOYMENT, i);
+        expect_refusal(&agent, RL_ADMIT_READMIT, 3, RL_ADMISSION_WRONG_DEPLOYMENT, i);
         marker.roster.deployment--;
         stores_put(&stores, i, &marker);
         struct rl_marker other = stores_marker(&stores, (i + 1) % 3);
@@ -154,7 +154,7 @@ Test(admission, wait_refuses_another_deployment)
         stores_put(&stores, (i + 1) % 3, &other);
         agent_init_greeted(&agent, &stores);
         cr_assert_eq(agent_state(&agent, i), RL_MEMBER_REPLACED);
-        expect_refusal(&agent, RL_ADMIT_WAIT, 3, RL_ADMISSION_WRONG_DEPLOYMENT, i);
+        expect_refusal(&agent, RL_ADMIT_READMIT, 3, RL_ADMISSION_WRONG_DEPLOYMENT, i);
     }
 }
 

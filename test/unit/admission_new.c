@@ -109,7 +109,7 @@ Test(admission_new, is_completed_by_another_client_that_waits)
         for (unsigned i = 0; i < carried; i++)
             agent_do(&agent, i);
         agent_init_greeted(&other, &stores);
-        const struct rl_admission_request wait = {.mode = RL_ADMIT_WAIT};
+        const struct rl_admission_request wait = {.mode = RL_ADMIT_READMIT};
         cr_assert_eq(rl_admission_begin(&other.membership, &wait, &node, 3, stores.now),
                      RL_ADMISSION_OK);
         agent_run(&other, rl_membership_quarantine(&other.membership) + RL_SECOND);

@@ -6,7 +6,7 @@
 
 static void wait_for_all(struct agent *agent)
 {
-    const struct rl_admission_request request = {.mode = RL_ADMIT_WAIT};
+    const struct rl_admission_request request = {.mode = RL_ADMIT_READMIT};
     unsigned node = agent->stores->n;
     cr_assert_eq(
         rl_admission_begin(&agent->membership, &request, &node, 1, agent->stores->now),

@@ -42,7 +42,7 @@ Test(cli_advice, a_lost_majority_needs_an_operator_or_a_promise)
 {
     const char *readmit =
         "; without the promise sole an operator has to readmit these "
-        "nodes by redlock admit --wait";
+        "nodes by redlock admit --readmit";
     cr_assert_str_eq(advice_on(REDLOCK_FAULT_OTHER_PROCESS, REDLOCK_UNKNOWN), readmit);
     cr_assert_str_eq(advice_on(REDLOCK_FAULT_MARKER_LOST, REDLOCK_UNKNOWN), readmit);
     cr_assert_str_eq(advice_on(REDLOCK_FAULT_MEMBER_QUARANTINE, REDLOCK_UNKNOWN), readmit);

@@ -119,7 +119,7 @@ Test(health_rules, faults_by_name)
         {RL_FAULT_CLUSTER, "cluster", ""},
         {RL_FAULT_QUARANTINE, "restarted", ""},
         {RL_FAULT_NOPERM, "no_right", "INFO"},
-        {RL_FAULT_BUSY, "fails", "BUSY: the server is busy running a script"},
+        {RL_FAULT_BUSY, "fails", "busy: the server is busy running a script"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         begin();
@@ -273,7 +273,7 @@ Test(health_rules, certificates)
 Test(health_rules, faults_of_tls)
 {
     for (int fault = 0; fault < RL_FAULT_COUNT; fault++) {
-        if (strncmp(rl_fault_name((enum rl_fault)fault), "TLS", 3) != 0)
+        if (strncmp(rl_fault_name((enum rl_fault)fault), "tls", 3) != 0)
             continue;
         begin();
         probe[2].fault = (enum rl_fault)fault;

@@ -286,16 +286,16 @@ Test(reply, an_error_inside_a_script_is_unknown)
 
 Test(faults, are_named_by_the_first_word_of_the_error)
 {
-#define X(name, prefix, text)                                                              \
+#define X(fault, name, prefix, text)                                                       \
     {                                                                                      \
         const char *word = prefix;                                                         \
-        cr_assert_str_eq(rl_fault_name(RL_FAULT_##name), #name);                           \
-        cr_assert_str_eq(rl_fault_text(RL_FAULT_##name), text);                            \
+        cr_assert_str_eq(rl_fault_name(RL_FAULT_##fault), name);                           \
+        cr_assert_str_eq(rl_fault_text(RL_FAULT_##fault), text);                           \
         if (word) {                                                                        \
             char longer[64];                                                               \
             snprintf(longer, sizeof(longer), "%s and more", word);                         \
-            cr_assert_eq(rl_fault_of_error(word, strlen(word)), RL_FAULT_##name);          \
-            cr_assert_eq(rl_fault_of_error(longer, strlen(longer)), RL_FAULT_##name);      \
+            cr_assert_eq(rl_fault_of_error(word, strlen(word)), RL_FAULT_##fault);         \
+            cr_assert_eq(rl_fault_of_error(longer, strlen(longer)), RL_FAULT_##fault);     \
             snprintf(longer, sizeof(longer), "%sX more", word);                            \
             cr_assert_eq(rl_fault_of_error(longer, strlen(longer)), RL_FAULT_ERR);         \
             cr_assert_eq(rl_fault_of_error(word, strlen(word) - 1), RL_FAULT_ERR);         \

@@ -28,7 +28,7 @@ static void restart_all(struct agent *agent, bool keeps_data)
 static void wait_for_all(struct agent *agent, rl_node_set forgotten,
                          enum rl_admission_error expected)
 {
-    const struct rl_admission_request request = {.mode = RL_ADMIT_WAIT,
+    const struct rl_admission_request request = {.mode = RL_ADMIT_READMIT,
                                                  .forgotten = forgotten};
     unsigned node;
     cr_assert_eq(
@@ -39,7 +39,7 @@ static void wait_for_all(struct agent *agent, rl_node_set forgotten,
 static enum rl_admission_error promise(struct agent *agent, uint32_t promises)
 {
     const struct rl_admission_request request = {
-        .mode = RL_ADMIT_WAIT, .sets_promises = true, .promises = promises};
+        .mode = RL_ADMIT_READMIT, .sets_promises = true, .promises = promises};
     unsigned node;
     return rl_admission_begin(&agent->membership, &request, &node, 1, agent->stores->now);
 }

@@ -157,7 +157,7 @@ Test(recorder, commands)
     };
     expect_line(
         "15 reply lease=7 attempt=2 node=31 command=raise_fence round=70000 vote=error "
-        "fault=OOM pttl_ms=-1 fence=1700000000000000\n");
+        "fault=oom pttl_ms=-1 fence=1700000000000000\n");
 }
 
 static void add_step(enum rl_lease_event_type by)
@@ -229,7 +229,7 @@ Test(recorder, events_with_a_result)
     set_result(record, RL_REPORT_HELD, RL_CAUSE_NONE);
     cr_assert_eq(rl_record_lines(record), 2);
     expect_line(
-        "0 reply lease=7 attempt=2 node=0 command=acquire round=1 vote=granted fault=NONE "
+        "0 reply lease=7 attempt=2 node=0 command=acquire round=1 vote=granted fault=none "
         "pttl_ms=-1 fence=0\n"
         "0 result lease=7 attempt=2 of=acquire cause=NONE valid_until=70\n");
     add_step(RL_EVENT_TICK);
@@ -265,7 +265,7 @@ Test(recorder, nodes)
     record->head.state = RL_LINK_DOWN;
     record->link.fault = RL_FAULT_CONNECT;
     record->link.restarted = false;
-    expect_line("0 link node=1 by=failed state=down fault=CONNECT restarted=0\n");
+    expect_line("0 link node=1 by=failed state=down fault=connect restarted=0\n");
     record = add(RL_RECORD_SUBSCRIBED);
     record->head.node = 1;
     record->head.state = true;

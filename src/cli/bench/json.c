@@ -78,7 +78,7 @@ static json_t *what_if_json(const struct bench *bench)
     json_t *fewer = json_array(), *all = bench_model_json(&bench_result->all);
     for (unsigned m = bench_result->n - 1; m >= 1; m--) {
         json_t *object = bench_model_json(&bench_result->fewer[m]);
-        json_object_set_new(object, "nodes", json_integer(m));
+        json_object_set_new(object, "node_count", json_integer(m));
         json_object_set_new(object, "quorum", json_integer(order_stats_majority(m)));
         json_array_append_new(fewer, object);
     }

@@ -171,8 +171,8 @@ static const char *read_question(const struct monitor *monitor,
         question->rtt_ms[i] = -1;
     if (question->seconds == 0)
         return wrong_seconds;
-    if (!query_number(query, "nodes", ORDER_STATS_MAX, &nodes) || nodes == 0)
-        return "nodes is a number up to 32";
+    if (!query_number(query, "node_count", ORDER_STATS_MAX, &nodes) || nodes == 0)
+        return "node_count is a number up to 32";
     if (!query_number(query, "quorum", nodes, &q) ||
         (q > 0 && q < order_stats_majority((unsigned)nodes)))
         return "quorum is from the majority of the nodes to all of them";
@@ -212,7 +212,7 @@ static json_t *whatif_json(const struct monitor *monitor, struct question *quest
             json_array_append_new(without, json_integer(i));
     }
     return json_pack("{s:I, s:i, s:i, s:i, s:o, s:s, s:o, s:o}", "for_s",
-                     (json_int_t)question->seconds, "nodes", (int)whatif->nodes, "quorum",
+                     (json_int_t)question->seconds, "node_count", (int)whatif->nodes, "quorum",
                      (int)whatif->quorum, "may_fail",
                      (int)whatif->nodes - (int)whatif->quorum, "without", without,
                      "computed", computed, "now", model_json(&measured, history, first),

@@ -11,7 +11,7 @@
 
 const struct cli_help cli_admit_help = {
     "Usage: redlock admit --new [--max-ttl D] [--at-once] [--promise LIST] [-w WAIT]\n"
-    "       redlock admit --wait [--promise LIST] [--forget URI]... [-w WAIT]\n"
+    "       redlock admit --readmit [--promise LIST] [--forget URI]... [-w WAIT]\n"
     "       redlock admit --replace OLD=NEW [-w WAIT]\n"
     "Make the nodes a deployment of fenced locks, which stay safe when a node restarts\n"
     "and has lost its keys. Each node gets a marker, the key \"!marker\" with the "
@@ -20,12 +20,12 @@ const struct cli_help cli_admit_help = {
     "      --max-ttl D           the longest TTL that a fenced lock of it may ever have;\n"
     "                            default 1m, and not less than in an earlier deployment\n"
     "      --at-once             with --new: only for servers that never held such a lock\n"
-    "      --wait                wait until all nodes vote; readmit those that forgot\n"
+    "      --readmit             wait until all nodes vote; readmit those that forgot\n"
     "      --replace OLD=NEW     make the empty server NEW a member instead of OLD\n"
     "      --promise LIST        promise of all nodes: durable, sole, or both; none takes\n"
     "                            both back\n"
-    "      --forget URI          with --wait: what this empty node had never comes back\n"
-    "  -w, --within WAIT         wait at most this long\n\n"
+    "      --forget URI          with --readmit: this node's data never comes back\n"
+    "  -w, --wait WAIT           wait at most this long; default: without limit\n\n"
     "Example:\n"
     "  redlock admit --new --max-ttl 1m\n",
     "  redlock admit --replace redis://c.example=redis://f.example\n\n"
@@ -35,11 +35,11 @@ const struct cli_help cli_admit_help = {
     "durable: a node loses no acknowledged write, its data exists once, and its clock is\n"
     "right before it serves. sole: of each member one server at most is alive at any\n"
     "time. Then a power cut needs no operator: see redlock-admit(1).\n\n"
-    "--wait needs one node that still has its marker. Make sure that these are the\n"
+    "--readmit needs one node that still has its marker. Make sure that these are the\n"
     "right servers, and that no server which was replaced still runs. For --replace\n"
     "OLD is in the list of nodes, all other nodes vote, and NEW has no marker and no\n"
     "key of the prefix. Then give all clients the new list. --new and --replace need\n"
-    "the right +scan. A signal ends the wait but undoes nothing: --wait goes on.\n\n"
+    "the right +scan. A signal ends the wait but undoes nothing: --readmit goes on.\n\n"
     "Exit codes: 0 all nodes vote; 75 a node has a marker or a key, or another node\n"
     "has no vote yet, or the wait ran out; 69 a node does not reply; 78 the nodes\n"
     "belong to no deployment, or to another.\n",
@@ -48,7 +48,7 @@ const struct cli_help cli_admit_help = {
 static const char *const names[] = {
     [REDLOCK_ADMIT_NEW] = "new",
     [REDLOCK_ADMIT_AT_ONCE] = "at_once",
-    [REDLOCK_ADMIT_WAIT] = "wait",
+    [REDLOCK_ADMIT_READMIT] = "readmit",
     [REDLOCK_ADMIT_REPLACE] = "replace",
 };
 
@@ -144,33 +144,28 @@ static void read_forgotten(struct admit *admit, char *list)
     }
 }
 
-static void admit_read_options(struct admit *admit, int argc, char **argv,
-                               int64_t *within_ms)
+static void admit_read_options(struct admit *admit, int argc, char **argv, int64_t *wait_ms)
 {
-    bool is_new = false, at_once = false, waits = false;
+    bool is_new = false, at_once = false, readmits = false;
     const char *replace = NULL, *promise = NULL, *forget = NULL;
     const struct cli_option own[] = {
-        {"new", 0, CLI_FLAG, &is_new},
-        {"at-once", 0, CLI_FLAG, &at_once},
-        {"wait", 0, CLI_FLAG, &waits},
-        {"replace", 0, CLI_TEXT, &replace},
-        {"promise", 0, CLI_TEXT, &promise},
-        {"forget", 0, CLI_LIST, &forget},
-        {"within", 'w', CLI_DURATION, within_ms},
-        {NULL, 0, CLI_FLAG, NULL},
+        {"new", 0, CLI_FLAG, &is_new},        {"at-once", 0, CLI_FLAG, &at_once},
+        {"readmit", 0, CLI_FLAG, &readmits},  {"replace", 0, CLI_TEXT, &replace},
+        {"promise", 0, CLI_TEXT, &promise},   {"forget", 0, CLI_LIST, &forget},
+        {"wait", 'w', CLI_DURATION, wait_ms}, {NULL, 0, CLI_FLAG, NULL},
     };
     cli_parse(admit->cli, argc, argv, own);
-    if (is_new + waits + (replace != NULL) != 1)
+    if (is_new + readmits + (replace != NULL) != 1)
         cli_fail(
             CLI_USAGE,
-            "admit: give one of --new, --wait and --replace; see redlock admit --help");
+            "admit: give one of --new, --readmit and --replace; see redlock admit --help");
     if (at_once && !is_new)
         cli_fail(CLI_USAGE, "admit: --at-once requires --new");
     if (promise && replace)
-        cli_fail(CLI_USAGE, "admit: --promise requires --new or --wait");
-    if (forget && !waits)
-        cli_fail(CLI_USAGE, "admit: --forget requires --wait");
-    admit->how = waits     ? REDLOCK_ADMIT_WAIT
+        cli_fail(CLI_USAGE, "admit: --promise requires --new or --readmit");
+    if (forget && !readmits)
+        cli_fail(CLI_USAGE, "admit: --forget requires --readmit");
+    admit->how = readmits  ? REDLOCK_ADMIT_READMIT
                  : replace ? REDLOCK_ADMIT_REPLACE
                  : at_once ? REDLOCK_ADMIT_AT_ONCE
                            : REDLOCK_ADMIT_NEW;
@@ -243,8 +238,8 @@ static const char *next_step_of_wait(const struct admit *admit)
         return "";
     return votes >= redlock_client_quorum(admit->cli->client)
                ? "; any client that holds fenced locks continues it, and redlock admit "
-                 "--wait"
-               : "; redlock admit --wait continues it";
+                 "--readmit"
+               : "; redlock admit --readmit continues it";
 }
 
 /* A progress_fn; its argument is a struct admit. */
@@ -283,22 +278,22 @@ static const char *next_step(const struct admit *admit)
 {
     switch (admit->code) {
     case REDLOCK_UNREACHED:
-        return admit->how == REDLOCK_ADMIT_WAIT || admit->how == REDLOCK_ADMIT_REPLACE
+        return admit->how == REDLOCK_ADMIT_READMIT || admit->how == REDLOCK_ADMIT_REPLACE
                    ? "nothing was changed, because not all nodes replied; if this one is "
                      "dead for good, put an empty server in its place into the list, "
-                     "and use --wait"
+                     "and use --readmit"
                    : "nothing was changed, because not all nodes replied";
     case REDLOCK_MEMBER_INACTIVE:
-        if (admit->how == REDLOCK_ADMIT_WAIT)
+        if (admit->how == REDLOCK_ADMIT_READMIT)
             return admit->promises
                        ? "nothing was changed; promise it when all nodes vote"
                        : "nothing was changed; if what it had never comes back, name it by "
                          "--forget";
         return is_replaced(admit)
                    ? "put the server that replaced this one into the list, and NEW in "
-                     "place of OLD; then use --wait"
+                     "place of OLD; then use --readmit"
                    : "nothing was changed; put NEW in place of OLD into the list, and use "
-                     "--wait, which waits for this node";
+                     "--readmit, which waits for this node";
     case REDLOCK_NOT_EMPTY:
         return is_replaced(admit) ? "delete this server's key !marker, and replace again"
                                   : "nothing was changed";
@@ -399,7 +394,7 @@ static void say_of_promises(const struct admit *admit)
     if (founds(admit) && !promised && admit->code == REDLOCK_OK)
         cli_say(admit->cli,
                 "if a majority of these nodes restarts at once, fenced locks need redlock "
-                "admit --wait; with --promise they come back by themselves: see "
+                "admit --readmit; with --promise they come back by themselves: see "
                 "redlock-admit(1)");
 }
 
@@ -429,9 +424,9 @@ static int conclude(const struct admit *admit, int signal)
 int cli_admit(struct cli *cli, int argc, char **argv)
 {
     static struct admit admit;
-    int64_t within_ms = CLI_UNSAID;
+    int64_t wait_ms = CLI_UNSAID;
     admit.cli = cli;
-    admit_read_options(&admit, argc, argv, &within_ms);
+    admit_read_options(&admit, argc, argv, &wait_ms);
 
     struct cli_signals signals;
     struct progress progress;
@@ -441,14 +436,14 @@ int cli_admit(struct cli *cli, int argc, char **argv)
     cli_timer_begin(&limit, cli->base, 0, too_late, &admit);
     redlock_code code =
         redlock_admit(cli->client, admit.how | admit.promises,
-                      admit.how == REDLOCK_ADMIT_WAIT ? admit.forgotten : admit.newcomer,
+                      admit.how == REDLOCK_ADMIT_READMIT ? admit.forgotten : admit.newcomer,
                       admitted, &admit);
     if (code != REDLOCK_OK)
         cli_fail(CLI_FAILED, "admit: %s", redlock_last_error()->text);
     cli_signals_begin(&signals, cli->base, admit_interrupted, &admit);
     progress_begin(&progress, cli, write_progress, &admit);
-    if (within_ms != CLI_UNSAID)
-        cli_timer_set(&limit, within_ms);
+    if (wait_ms != CLI_UNSAID)
+        cli_timer_set(&limit, wait_ms);
     cli_wait(cli->base, &admit.done);
     progress_end(&progress);
     say_of_promises(&admit);

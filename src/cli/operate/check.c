@@ -182,7 +182,7 @@ static void print_deployment(const redlock_health_report *report)
             }
         cli_print("%s", separator[0] ? "" : "none");
         if (voting + unseen < needed && !(marked->promises & REDLOCK_PROMISE_SOLE))
-            cli_print("; an operator has to run redlock admit --wait");
+            cli_print("; an operator has to run redlock admit --readmit");
     }
     cli_print("\n");
 }
@@ -230,7 +230,7 @@ static bool check_print_json(const struct cli *cli,
         json_array_append_new(nodes, cli_health_json(health_report->nodes[i]));
     return cli_print_json(cli, json_pack("{s:s, s:b, s:b, s:i, s:i, s:o}", "health",
                                          health_names[health_report->health], "strict",
-                                         (how & REDLOCK_CHECK_STRICT) != 0, "fence",
+                                         (how & REDLOCK_CHECK_STRICT) != 0, "fenced",
                                          (how & REDLOCK_CHECK_FENCED) != 0, "fit",
                                          health_report->fit, "quorum",
                                          health_report->quorum, "nodes", nodes));

@@ -111,11 +111,21 @@ static void local_start_command(struct local *local, const char *list)
         fail(local, CLI_FAILED, "the keeper process", strerror(errno));
 }
 
+static json_t *nodes_json(const char *list)
+{
+    json_t *nodes = json_array();
+    for (size_t len; *list; list += len + (list[len] == ',')) {
+        len = strcspn(list, ",");
+        json_array_append_new(nodes, json_pack("{s:o}", "uri", json_stringn(list, len)));
+    }
+    return nodes;
+}
+
 static void print_nodes(struct local *local, const char *list)
 {
     if (local->cli->json) {
-        json_t *object =
-            json_pack("{s:s, s:s}", "nodes", list, "folder", local->servers->folder);
+        json_t *object = json_pack("{s:o, s:s}", "nodes", nodes_json(list), "folder",
+                                   local->servers->folder);
         for (int i = 0; i < TLS_FILES && local->servers->tls; i++)
             json_object_set_new(
                 object, tls_files[i].key,

@@ -18,7 +18,7 @@ function showRunWhatIf({what_if: {all, fewer, computed}, nodes, quorum}) {
   const names = namesOf(nodes);
   const rows = [[`all ${nodes.length}, ${quorum} needed`, all],
                 ...nodes.map((node, i) => [`without ${names[i]}`, node.without]),
-                ...fewer.map((one) => [`any ${one.nodes}, ${one.quorum} needed`, one])];
+                ...fewer.map((one) => [`any ${one.node_count}, ${one.quorum} needed`, one])];
   showModels(rows.map(([name, one], i) => [name, one, i ? "" : "strong"]));
   byId("computed").textContent = computed.replaceAll("\n", " ");
 }
@@ -139,7 +139,7 @@ async function takeWhatIf() {
     return;
   const count = live.nodes.nodes.length;
   const rtts = Array.from({length: count}, (_, i) => live.rtt.get(i) ?? "");
-  const data = await askLast("whatif", {for: live.seconds, nodes: live.size, quorum: live.quorum,
+  const data = await askLast("whatif", {for: live.seconds, node_count: live.size, quorum: live.quorum,
     without: [...live.without].sort().join(),
     rtt: live.rtt.size ? rtts.join() : ""});
   if (!data)

@@ -8,7 +8,7 @@
 #define RUN_CAUSES(X)                                                                      \
     X(CHILD, "child") /* the exit code of CMD */                                           \
     X(SIGNAL, "signalled")                                                                 \
-    X(HOLDER, "held_elsewhere") /* another client holds the lock */                        \
+    X(HOLDER, "taken") /* another client holds the lock */                                 \
     X(TIMEOUT, "timeout")                                                                  \
     X(NO_QUORUM, "no_quorum")                                                              \
     X(DENIAL, "denied")                                                                    \
@@ -18,7 +18,7 @@
     X(EXECUTION, "cannot_execute") /* CMD cannot be executed */                            \
     X(ABSENCE, "not_found")        /* CMD is not found */                                  \
     X(FAILURE, "failed")                                                                   \
-    X(RECORD, "taken") /* --once-per: the period is taken */                               \
+    X(RECORD, "period_taken") /* --once-per: another host has the period */                \
     X(CLOCK, "clock")  /* --once-per: the clock of this host is wrong */
 
 enum run_cause {
@@ -55,7 +55,7 @@ void ending_conclude_signal(struct ending *ending);
  */
 void ending_replace_by_loss(struct ending *ending, const char *key);
 
-/* For programs: "held_elsewhere". */
+/* For programs: "taken". */
 const char *ending_cause(const struct ending *ending);
 
 #endif

@@ -238,7 +238,7 @@ json_t *once_json(const struct once *once)
 {
     const struct ending *ending = once->lock->ending;
     const char *did = ending->fate != NEVER_RAN   ? "ran"
-                      : once->taken               ? "taken"
+                      : once->taken               ? "period_taken"
                       : ending->cause == BY_CLOCK ? "refused"
                                                   : "nothing";
     return json_pack("{s:s, s:o, s:I}", "did", did, "holder",

@@ -39,8 +39,8 @@ const struct cli_help cli_run_help = {
     "period, on durable nodes. It is stored before CMD starts, or with --retry after\n"
     "CMD has ended with 0. A host whose clock is off by more than D/4 is refused.\n\n"
     "With --json one object on stderr (stdout belongs to CMD) has the \"cause\" of the\n"
-    "exit code: child, signalled, held_elsewhere, timeout, no_quorum, denied, lost,\n"
-    "nested, bad_ttl, cannot_execute, not_found, failed, taken, clock.\n\n"
+    "exit code: child, signalled, taken, timeout, no_quorum, denied, lost, nested,\n"
+    "bad_ttl, cannot_execute, not_found, failed, period_taken, clock.\n\n"
     "Exit codes: CMD's own, 128+n if signal n ended it; 75 also: the wait ran out, or\n"
     "another host has the period; 124 the lock was lost: CMD was stopped, or had ended\n"
     "when that was noticed; 126 CMD cannot be executed; 127 CMD is not found.\n",

@@ -262,7 +262,7 @@ json_t *row_json(const struct row *row)
         "{s:o, s:s, s:o, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:i, s:i, s:o}", "key",
         key_json(row_key(row)), "state", row_state_name(row->state), "held", held_json(row),
         "holder", cli_json_known_text(row_holder(row)), "since_ms",
-        cli_json_known(row->since_ms), "agreeing", (int)row->nodes, "nodes",
+        cli_json_known(row->since_ms), "agreeing", (int)row->nodes, "node_count",
         (int)row->count, "remaining_ms", cli_json_known(row->remaining_ms), "fence",
         row->fence > 0 ? json_integer(row->fence) : json_null(), "slot",
         row->slot > 0 ? json_integer(row->slot) : json_null(), "readers", (int)row->readers,

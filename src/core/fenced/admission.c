@@ -115,7 +115,7 @@ static enum rl_admission_error admission_refuse(const struct rl_membership *memb
         return RL_ADMISSION_UNREACHED;
     }
     switch (request->mode) {
-    case RL_ADMIT_WAIT: return refuse_wait(membership, request, node);
+    case RL_ADMIT_READMIT: return refuse_wait(membership, request, node);
     case RL_ADMIT_REPLACE: return refuse_replace(membership, request->newcomer, node);
     default: return refuse_new(membership, node);
     }
@@ -131,7 +131,7 @@ enum rl_admission_error rl_admission_begin(struct rl_membership *membership,
     membership->admission = *request;
     membership->lost_race = false;
     membership->active = true;
-    if (request->mode == RL_ADMIT_WAIT && !membership->roster.deployment)
+    if (request->mode == RL_ADMIT_READMIT && !membership->roster.deployment)
         /* Few markers are left, but the operator attests them. */
         membership->roster = *find_only(membership);
     for (unsigned i = 0; i < membership->params.n; i++)

@@ -12,12 +12,11 @@ enum rl_admission_error {
     RL_ADMISSION_OK,
     RL_ADMISSION_UNREACHED,  /* a node does not reply */
     RL_ADMISSION_NOT_EMPTY,  /* NEW: a node has a marker; REPLACE: the newcomer has one */
-    RL_ADMISSION_UNADMITTED, /* WAIT, REPLACE: too few nodes of one deployment */
-    /* REPLACE: another member does not vote yet; WAIT that sets promises: a node does not
-     */
+    RL_ADMISSION_UNADMITTED, /* READMIT, REPLACE: too few nodes of one deployment */
+    /* REPLACE: another member does not vote yet; READMIT with promises: a node does not */
     RL_ADMISSION_MEMBER_INACTIVE,
     RL_ADMISSION_WRONG_DEPLOYMENT, /* a node belongs to another deployment */
-    RL_ADMISSION_EMPTY,            /* WAIT: a node of a durable deployment lost its data */
+    RL_ADMISSION_EMPTY, /* READMIT: a node of a durable deployment lost its data */
 };
 
 /*

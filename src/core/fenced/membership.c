@@ -223,7 +223,7 @@ static enum rl_member_state membership_state_of(const struct rl_membership *memb
 bool rl_membership_is_recovering(const struct rl_membership *membership)
 {
     enum rl_admission_mode mode = membership->admission.mode;
-    bool attested = mode >= RL_ADMIT_NEW && mode <= RL_ADMIT_WAIT;
+    bool attested = mode >= RL_ADMIT_NEW && mode <= RL_ADMIT_READMIT;
     if (!attested && !rl_membership_is_promised(membership, RL_PROMISE_SOLE))
         return false;
     rl_node_set active = rl_membership_active(membership);

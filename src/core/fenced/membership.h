@@ -103,7 +103,7 @@ enum rl_admission_mode {
     RL_ADMIT_NOTHING,
     RL_ADMIT_NEW,     /* make a deployment of nodes without a marker */
     RL_ADMIT_AT_ONCE, /* NEW without quarantine: they never held a fenced lock */
-    RL_ADMIT_WAIT,    /* assign free indexes, and recover from the loss of a majority */
+    RL_ADMIT_READMIT, /* assign free indexes, and recover from the loss of a majority */
     RL_ADMIT_REPLACE, /* assign the free index to one node without a marker */
     RL_ADMIT_RETIRE,  /* the node was replaced: it never votes again */
 };
@@ -112,9 +112,9 @@ enum rl_admission_mode {
 struct rl_admission_request {
     enum rl_admission_mode mode;
     uint8_t newcomer;      /* REPLACE: the node that gets the index; RETIRE: that lost it */
-    bool sets_promises;    /* WAIT: all markers get `promises` */
-    uint32_t promises;     /* NEW, AT_ONCE, and WAIT that sets them */
-    rl_node_set forgotten; /* WAIT: what these nodes have lost never comes back */
+    bool sets_promises;    /* READMIT: all markers get `promises` */
+    uint32_t promises;     /* NEW, AT_ONCE, and READMIT that sets them */
+    rl_node_set forgotten; /* READMIT: what these nodes have lost never comes back */
     int64_t max_ttl_ms;    /* NEW, AT_ONCE */
 };
 

@@ -46,7 +46,7 @@ static unsigned index_by_operator(const struct rl_membership *membership, unsign
     const struct rl_admission_request *request = &membership->admission;
     bool is_newcomer = request->mode == RL_ADMIT_REPLACE && node == request->newcomer &&
                        member->state == RL_MEMBER_UNMARKED;
-    bool is_wanted = request->mode == RL_ADMIT_WAIT && rl_member_is_lost(member);
+    bool is_wanted = request->mode == RL_ADMIT_READMIT && rl_member_is_lost(member);
     /* A marker may be older than the deployment knows, if all load older data. */
     bool is_sole = rl_membership_is_promised(membership, RL_PROMISE_SOLE) &&
                    (member->state == RL_MEMBER_OTHER_PROCESS ||

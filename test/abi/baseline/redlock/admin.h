@@ -7,7 +7,7 @@ extern "C" {
 typedef enum redlock_admission {
     REDLOCK_ADMIT_NEW = 1,
     REDLOCK_ADMIT_AT_ONCE,
-    REDLOCK_ADMIT_WAIT,
+    REDLOCK_ADMIT_READMIT,
     REDLOCK_ADMIT_REPLACE,
     REDLOCK_ADMIT_RETIRE,
 } redlock_admission;
@@ -93,7 +93,7 @@ typedef struct redlock_finding {
     X(REPLACED, "replaced", "its member index was assigned again") \
     X(OTHER_PROCESS, "other_process", "its marker was made for another process") \
     X(QUARANTINED, "quarantined", "its marker puts it in quarantine") \
-    X(CLOCK, "clock_set", "its clock is not trusted") \
+    X(CLOCK, "clock", "its clock is not trusted") \
     X(UNCONFIRMED, "unconfirmed", "its marker has changed and is read again") \
     X(ACTIVE, "active", "it may vote on fenced locks")
 typedef enum redlock_member_state {

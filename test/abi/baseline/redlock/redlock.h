@@ -120,8 +120,8 @@ typedef struct redlock_field {
     X(ACQUIRE_FAILED, "acquire_failed", WARNING) \
     X(LOCK_LOST, "lock_lost", ERROR) \
     X(EXTENSION_FAILED, "extension_failed", WARNING) \
-    X(RENEWAL_FAILED, "renewal_failed", WARNING) \
-    X(RENEWAL_RECOVERED, "renewal_recovered", INFO) \
+    X(WATCHDOG_EXTENSION_FAILED, "watchdog_extension_failed", WARNING) \
+    X(WATCHDOG_EXTENSION_RECOVERED, "watchdog_extension_recovered", INFO) \
     X(RELEASE_FAILED, "release_failed", WARNING)
 typedef enum redlock_event_type {
 #define REDLOCK_X_(type,name,level) REDLOCK_EVENT_ ##type,
@@ -194,7 +194,7 @@ REDLOCK_API size_t redlock_client_nodes(const redlock_client *client);
 REDLOCK_API unsigned redlock_client_quorum(const redlock_client *client);
 REDLOCK_API int64_t redlock_client_nodes_time(redlock_client *client);
 typedef enum redlock_fault {
-#define REDLOCK_X_(name,prefix,text) REDLOCK_FAULT_ ##name,
+#define REDLOCK_X_(fault,name,prefix,text) REDLOCK_FAULT_ ##fault,
     REDLOCK_FAULTS(REDLOCK_X_)
 #undef REDLOCK_X_
 } redlock_fault;

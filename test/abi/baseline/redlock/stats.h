@@ -37,7 +37,7 @@ typedef struct redlock_stats {
     uint64_t attempt_results[REDLOCK_RESULTS];
     uint64_t held;
     uint64_t losses[REDLOCK_RESULTS];
-    uint64_t renewals, renewals_failed;
+    uint64_t watchdog_extensions, watchdog_extensions_failed;
     uint64_t events_dropped;
     redlock_histogram acquire_time;
     redlock_histogram wait_time;
