@@ -14,7 +14,7 @@ import recipe
 TABLE = pathlib.Path(__file__).with_name("mutations.toml")
 ORACLE = pathlib.Path(__file__).with_name("oracle.h")
 RULES = [*range(1, 9), "clock", "validity", "callbacks", "reports", "liveness", "memory", "fence",
-         "marker", "promises", "turns", "sets", "redisson", "shared", "slots", "terms",
+         "promises", "marker", "turns", "sets", "terms", "redisson", "shared", "slots",
          "records"]
 FIELDS = {"rule", "name", "rare", "in", "change", "breaks"}
 
@@ -102,14 +102,15 @@ def invariants():
 
 
 def read_table(text=None, root=recipe.ROOT):
-    mutations = tomllib.loads(text or TABLE.read_text())["mutation"]
+    rules = tomllib.loads(text or TABLE.read_text())["rule"]
+    if [rule["name"] for rule in rules] != RULES:
+        raise SystemExit(f"{TABLE.name}: the rules are not those of {__file__}, in their order")
+    mutations = [{"rule": rule["name"], **mutation} for rule in rules for mutation in rule["mutation"]]
     known = set(invariants())
     for mutation in mutations:
         mutation.setdefault("rare", False)
         if set(mutation) != FIELDS:
             fail(mutation, f"it has other fields than {', '.join(sorted(FIELDS))}")
-        if mutation["rule"] not in RULES:
-            fail(mutation, f"there is no rule {mutation['rule']}")
         if not mutation["breaks"] or not known.issuperset(mutation["breaks"]):
             fail(mutation, f"the oracle does not know all of {mutation['breaks']}")
         mutation["source"], mutation["text"] = patched(mutation, root)
