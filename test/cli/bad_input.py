@@ -25,47 +25,72 @@ def each(quorum, *options, env=None):
         yield [command, *options, *rest], on(quorum, REDLOCK_TOKEN="pfoo@me", **(env or {}))
 
 
-@case("no nodes: 78")
+# Each is one call: its code, what it says, its words, and the environment besides the nodes.
+ROWS = [
+    (78, "empty URI", ["status", "-N", "", "k"], {}),
+    (78, "empty URI", ["status", "-N", "redis://a,,redis://b", "k"], {}),
+    (78, "empty URI", ["status", "-N", "redis://a,", "k"], {}),
+    *((78, ".", ["status", "-N", uri, "k"], {}) for uri in (
+        "nonsense", "redis://", "redis:///", "redis://a:b:c", "redis://host:0", "redis://host:65536",
+        "redis://host/99999999999", "http://host", "unix://relative", "unix:///" + "x" * 200,
+        "unix:///x?db=y", "unix:///x?nonsense=1", "redis://[::1", "redis://h1 h2")),
+    *((78, why, ["status", "-N", uri, "k"], {}) for uri, why in (
+        ("redis://me:hush@host:port", "the port is not a number"),
+        ("redis://me:hush@host/x", "the database is not a number"),
+        ("redis://:hush@", "the host is missing"),
+        ("redis://:hush@hush@host", '"@" in a password is written %40'),
+        ("redis://:hush/hush@host", '"/", "[?]" and "#" in a password are written'),
+        ("redis://:hush@h1 redis://:hush@h2", "a list takes commas, not blanks"),
+        ("127.0.0.1:6379", "did you mean redis://127.0.0.1:6379[?]"),
+        ("localhost:6379", "did you mean redis://localhost:6379[?]"),
+        ("/tmp/redis.sock", "did you mean unix:///tmp/redis.sock[?]"))),
+    *((78, f"{option} /none: No such file", ["status", option, "/none", "-N", "rediss://host", "k"], {})
+      for option in ("--cacert", "--cacertdir", "--cert", "--key")),
+    *((78, "are the same", ["status", "-N", pair, "k"], {}) for pair in (
+        "redis://host,redis://host", "redis://host,redis://host:6379", "redis://host/0,redis://host",
+        "redis://HOST,redis://host", "unix:///a/b,unix:///a/b?db=0", "redis://a@host,redis://b@host")),
+    (78, "are the same", ["status", "-N", "redis://a", "-N", "redis://a", "k"], {}),
+    (64, "--ttl is 25 h 0 min, and must be at most 24 h 0 min", ["acquire", "-t", "25h", "k"], {}),
+    (64, "--ttl is 11.0 s, and must be at most 10.0 s: ",
+     ["run", "--max-ttl", "10s", "-t", "11s", "k", "true"], {}),
+    *((64, "key has 600 bytes, and must have at most 510",
+       [command, "--prefix", "p:", *("x" * 600 if word == "k" else word for word in rest)],
+       {"REDLOCK_TOKEN": "pfoo@me"}) for command, rest in COMMANDS.items()),
+    (64, "--max-hold is 400 d 0 h, and must be at most 366 d 0 h",
+     ["run", "--max-hold", "400d", "k", "true"], {}),
+    (64, "--at-least must be shorter than --max-hold",
+     ["run", "--max-hold", "5s", "--at-least", "5s", "k", "true"], {}),
+    (78, "--timeout is 833 d 8 h, and must be at most 366 d 0 h",
+     ["status", "--timeout", "20000h", "k"], {}),
+    (64, "-n and -w", ["acquire", "-n", "-w", "1s", "k"], {}),
+    *((64, "-E|conflict-exit-code", ["acquire", "-E", code, "k"], {}) for code in ("256", "-1", "x", "")),
+    (64, "--color", ["status", "--color=blue", "k"], {}),
+    (64, "no option --fenced: --fence[?]$", ["acquire", "--fenced", "k"], {}),
+    (64, "no option --timout: --timeout[?]$", ["acquire", "--timout=1s", "k"], {}),
+    (64, "no option --xyz: --help[?]$", ["acquire", "--xyz", "k"], {}),
+    (64, "no option --ca: --ca", ["acquire", "--ca", "k"], {}),
+    *((64, "--id", ["elect", "--id", text, "k", "true"], {})
+      for text in ("", "a b", "x" * 65, "\x1b[31m", "a\nb")),
+    *((78, name, ["acquire", "k"], {name: "soon"}) for name in ("REDLOCK_TTL", "REDLOCK_WAIT")),
+]
+
+
+@case("one wrong word each: its code and its line, which has no secret")
 def _(quorum):
+    for code, err, words, env in ROWS:
+        line = refused(code, err, *words, env=on(quorum, **env))
+        check("hush" not in line, f"a secret: {line}")
+    for text, why in (("1000000", 'config:1: drift-ppm: "1000000" must be from 0 to 500000'),
+                      ("999999999999", "drift")):
+        path = lab.write(lab.temporary("config"), f"drift-ppm = {text}\n")
+        refused(78, why, "acquire", "--config", path, "k", env=on(quorum))
+
+
+@case("no nodes: 78")
+def _(_):
     for command, rest in COMMANDS.items():
         refused(78, "no nodes", command, *rest, env={"REDLOCK_TOKEN": "pfoo"})
         refused(78, "no nodes", command, *rest, env={"REDLOCK_TOKEN": "pfoo", "REDLOCK_NODES": ""})
-    refused(78, "empty URI", "status", "-N", "", "k")
-    refused(78, "empty URI", "status", "-N", "redis://a,,redis://b", "k")
-    refused(78, "empty URI", "status", "-N", "redis://a,", "k")
-
-
-@case("malformed URIs: 78, and the secret in them is not printed")
-def _(quorum):
-    for uri in ("nonsense", "redis://", "redis:///", "redis://a:b:c", "redis://host:0",
-                "redis://host:65536", "redis://host:port", "redis://host/x", "redis://host/-1",
-                "redis://host/99999999999", "http://host", "unix://", "unix://relative",
-                "unix:///" + "x" * 200, "unix:///x?db=y", "unix:///x?nonsense=1",
-                "redis://[::1", "redis://h1 h2", "redis://host?db=1"):
-        refused(78, ".", "status", "-N", uri, "k")
-    for uri, why in (("redis://me:hush@host:port", "the port is not a number"),
-                     ("redis://me:hush@host/x", "the database is not a number"),
-                     ("redis://:hush@", "the host is missing"),
-                     ("redis://:hush@hush@host", '"@" in a password is written %40'),
-                     ("redis://:hush/hush@host", '"/", "[?]" and "#" in a password are written'),
-                     ("redis://:hush@h1 redis://:hush@h2", "a list takes commas, not blanks")):
-        line = refused(78, why, "status", "-N", uri, "k")
-        check("hush" not in line, f"a secret: {line}")
-
-
-@case("rediss:// with files that are not there: 78")
-def _(quorum):
-    for option in ("--cacert", "--cacertdir", "--cert", "--key"):
-        refused(78, f"{option} /none: No such file", "status", option, "/none", "-N", "rediss://host", "k")
-
-
-@case("a node that is named twice: 78, also by another spelling")
-def _(quorum):
-    for pair in (("redis://host", "redis://host"), ("redis://host", "redis://host:6379"),
-                 ("redis://host/0", "redis://host"), ("redis://HOST", "redis://host"),
-                 ("unix:///a/b", "unix:///a/b?db=0"), ("redis://a@host", "redis://b@host")):
-        refused(78, "are the same", "status", "-N", ",".join(pair), "k")
-    refused(78, "are the same", "status", "-N", quorum.uris[0], "-N", quorum.uris[0], "k")
 
 
 @case("more than 32 nodes: 78; 32 are fine")
@@ -94,30 +119,6 @@ def _(quorum):
             refused(64, "--ttl|is too long", command, "-t", ttl, *COMMANDS[command],
                     env=on(quorum, REDLOCK_TOKEN="pfoo@me"))
     redlock("acquire", "-t", "24h", "k", env=on(quorum)).expect(0)
-
-
-@case("an error about a limit names the limit; one about a URI without a scheme proposes the scheme")
-def _(quorum):
-    refused(64, "--ttl is 25 h 0 min, and must be at most 24 h 0 min", "acquire",
-            "-t", "25h", "k", env=on(quorum))
-    refused(64, "--ttl is 11.0 s, and must be at most 10.0 s: ", "run", "--max-ttl", "10s", "-t",
-            "11s", "k", "true", env=on(quorum))
-    for command, rest in COMMANDS.items():
-        words = ["x" * 600 if word == "k" else word for word in rest]
-        refused(64, "key has 600 bytes, and must have at most 510", command, "--prefix",
-                "p:", *words, env=on(quorum, REDLOCK_TOKEN="pfoo@me"))
-    refused(64, "--max-hold is 400 d 0 h, and must be at most 366 d 0 h", "run", "--max-hold",
-            "400d", "k", "true", env=on(quorum))
-    refused(64, "--at-least must be shorter than --max-hold", "run", "--max-hold", "5s",
-            "--at-least", "5s", "k", "true", env=on(quorum))
-    refused(78, "--timeout is 833 d 8 h, and must be at most 366 d 0 h", "status", "--timeout",
-            "20000h", "k", env=on(quorum))
-    refused(78, "config:1: drift-ppm: \"1000000\" must be from 0 to 500000", "acquire", "--config",
-            lab.write(lab.temporary("config"), "drift-ppm = 1000000\n"), "k", env=on(quorum))
-    for uri, meant in (("127.0.0.1:6379", "redis://127.0.0.1:6379"),
-                       ("localhost:6379", "redis://localhost:6379"),
-                       ("/tmp/redis.sock", "unix:///tmp/redis.sock")):
-        refused(78, f"did you mean {meant}[?]", "status", "-N", uri, "k")
 
 
 @case("a TTL above --max-ttl: 64")
@@ -156,28 +157,6 @@ def _(quorum):
     refused(64, "takes no value", "acquire", "--json=yes", "k", env=on(quorum))
     refused(64, "requires a value", "acquire", "--ttl", env=on(quorum))
     refused(64, "requires a value", "acquire", "-t", env=on(quorum))
-
-
-@case("-n with -w, exit codes above 255, unknown colours: 64")
-def _(quorum):
-    refused(64, "-n and -w", "acquire", "-n", "-w", "1s", "k", env=on(quorum))
-    for code in ("256", "-1", "x", ""):
-        refused(64, "-E|conflict-exit-code", "acquire", "-E", code, "k", env=on(quorum))
-    refused(64, "--color", "status", "--color=blue", "k", env=on(quorum))
-
-
-@case("an option that does not exist: 64, and the one that begins like it")
-def _(quorum):
-    for word, why in (("--fenced", "no option --fenced: --fence[?]$"),
-                      ("--timout=1s", "no option --timout: --timeout[?]$"),
-                      ("--xyz", "no option --xyz: --help[?]$"), ("--ca", "no option --ca: --ca")):
-        refused(64, why, "acquire", word, "k", env=on(quorum))
-
-
-@case("elect --id that is no label: 64, and the error names --id")
-def _(quorum):
-    for text in ("", "a b", "x" * 65, "\x1b[31m", "a\nb"):
-        refused(64, "--id", "elect", "--id", text, "k", "true", env=on(quorum))
 
 
 @case("-q: nothing about the outcome")
@@ -221,16 +200,6 @@ def _(quorum):
         said = refused(78, err, "status", "--config", path, "k", env=on(quorum))
         matches(said, r"config:[34]:", "file and line")
         check("hush" not in said, f"a secret: {said}")
-
-
-@case("values of the environment that are wrong: 78 with their names")
-def _(quorum):
-    for name in ("REDLOCK_TTL", "REDLOCK_WAIT"):
-        refused(78, name, "acquire", "k", env=on(quorum, **{name: "soon"}))
-    refused(78, "drift", "acquire", "--config",
-            lab.write(lab.temporary("config"), "drift-ppm = 999999999999\n"), "k", env=on(quorum))
-    refused(78, ".", "acquire", "--config",
-            lab.write(lab.temporary("config"), "drift-ppm = 1000000\n"), "k", env=on(quorum))
 
 
 @case("files that cannot be read: 78")
