@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """redlock elect: candidates that lead one after the other, and observers."""
-import json
 import signal
 import sys
 
@@ -42,7 +41,7 @@ class Observer:
 
     def sees(self, leader, term):
         """The next line."""
-        line = json.loads(self.process.stdout.readline())
+        line = lab.parsed(self.process.stdout.readline())
         equal((line["name"], line["leader"], line["term"]), ("job", leader, term), "what it sees")
 
     def end(self):
@@ -65,9 +64,9 @@ def _(quorum):
     one.resign()
     second = other.term()
     check(second > first, "terms rise")
-    seen = [json.loads(observer.process.stdout.readline())["leader"]]
+    seen = [lab.parsed(observer.process.stdout.readline())["leader"]]
     if seen == [None]:
-        seen.append(json.loads(observer.process.stdout.readline())["leader"])
+        seen.append(lab.parsed(observer.process.stdout.readline())["leader"])
     equal(seen[-1], "other", "the leader that an observer sees")
     other.resign()
     observer.sees(None, None)

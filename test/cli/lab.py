@@ -21,6 +21,8 @@ from processes import are_asleep, die_with_us, is_alive, libc, spawn, state  # n
 from redis_server import Redis, RedisError, Server, free_port  # noqa: F401
 from wrongclock import WrongClock
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
 
 PATIENCE = "2s"
 PATIENT = ("--timeout", "5s")  # longer than a reply of any node takes
@@ -200,6 +202,18 @@ def durable(count=3, wrong=()):
 
 # --- the command ---
 
+LINES_MAX = 100  # of JSON that one call printed, to be validated
+
+
+def parsed(text):
+    """The object that the command printed; fails unless docs/schema says so, too."""
+    import json_schema  # which few tests need, and which takes long
+    found = json.loads(text)
+    wrong = json_schema.faults_of(found)
+    check(not wrong, f"{wrong}, by docs/schema/redlock.schema.json: {text[:2000]}")
+    return found
+
+
 class Outcome:
     def __init__(self, words, code, out, err, seconds):
         self.words = [os.fsdecode(word) for word in words]
@@ -239,9 +253,11 @@ def finish(process, text=None, seconds=END_SECONDS):
     except subprocess.TimeoutExpired:
         process.kill()
         raise Failed(f"{' '.join(process.args[1:])} does not end") from None
-    return Outcome(process.args[1:], process.returncode,
-                   *((stream or b"").decode(errors="surrogateescape") for stream in (out, err)),
-                   time.monotonic() - begun)
+    seconds = time.monotonic() - begun
+    texts = [(stream or b"").decode(errors="surrogateescape") for stream in (out, err)]
+    for line in re.findall(r'^{"schema":"redlock\..*}\n', "".join(texts), re.MULTILINE)[:LINES_MAX]:
+        parsed(line)
+    return Outcome(process.args[1:], process.returncode, *texts, seconds)
 
 
 def redlock(*words, text=None, env=None, **more):

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """redlock local: real servers for a command, and nothing left of them, however it ends."""
-import json
 import os
 import re
 import signal
@@ -192,7 +191,7 @@ def _():
 @case("without a command, killed: nothing is left; --json says it as an object")
 def _():
     process = start("local", "--json", "-n", "1")
-    said = json.loads(process.stdout.readline())
+    said = lab.parsed(process.stdout.readline())
     equal(said["schema"], "redlock.local/1", "schema")
     check(os.path.isdir(said["folder"]) and said["nodes"][0]["uri"].startswith("unix://"), f"{said}")
     process.kill()
@@ -216,7 +215,7 @@ def _():
     need_tls()
     local("-n", "3", "--tls", "--", "sh", "-c", script, env={"PATH": path}).expect(0, out="3\n")
     process = start("local", "--json", "-n", "1", "--tls")
-    said = json.loads(process.stdout.readline())
+    said = lab.parsed(process.stdout.readline())
     check(said["nodes"][0]["uri"].startswith("rediss://127.0.0.1:"), f"{said}")
     for name in ("cacert", "cert", "key"):
         check(os.path.dirname(said[name]) == said["folder"], f"{said}")

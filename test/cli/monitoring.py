@@ -1,6 +1,5 @@
 """Shared by the tests of redlock monitor: one that runs, and what it answers."""
 import http.client
-import json
 import os
 import re
 import signal
@@ -66,7 +65,7 @@ class Monitor:
     def json(self, name, **query):
         status, text = self.get(f"/api/{name}", **query)
         lab.equal(status, 200, f"the status of {name}")
-        answer = json.loads(text)
+        answer = lab.parsed(text)
         lab.equal(answer["schema"], f"redlock.monitor.{name}/1", "schema")
         return answer
 

@@ -7,68 +7,45 @@ import subprocess
 import lab
 from lab import PATIENT, case, check, equal, matches, on, redlock
 
-NODE = {"uri": str, "verdict": str, "fault": str, "text": str, "denied": bool,
-        "latency_us": (int, None), "remaining_ms": (int, None), "holder": (str, None)}
 
-
-def fits(value, kind):
-    kinds = kind if isinstance(kind, tuple) else (kind,)
-    return any(value is None if one is None else type(value) is one for one in kinds)
-
-
-def check_object(found, command, names, nodes=5):
-    """Checks the schema, these names with values of these types, and the number of nodes."""
+def check_object(found, command, nodes=5):
+    """Checks the schema, which lab.py has validated, numbers, and how many nodes there are."""
     equal(found["schema"], f"redlock.{command}/1", "schema")
-    for name, kind in names.items():
-        check(name in found and fits(found[name], kind), f"{name} in {found}")
     lab.check_numbers(found, found)
-    if nodes:
-        equal(len(found["nodes"]), nodes, "nodes")
-        for node in found["nodes"]:
-            for name, kind in NODE.items():
-                check(name in node and fits(node[name], kind), f"{name} in {node}")
-            matches(node["fault"], r"^[a-z_0-9]+$", "fault")
+    equal(len(found["nodes"]), nodes, "nodes")
     return found
 
 
 TOKEN = "p" + "a" * 32 + "@someone"  # in the command's format
 
-HELD = {"key": str, "token": str, "kind": str, "ttl_ms": int, "valid_ms": int, "deadline_us": int,
-        "boot_id": str, "cause": str, "granted": int, "quorum": int}
-REFUSED = {"key": str, "holder": (str, None), "remaining_ms": (int, None), "cause": str,
-           "granted": int, "quorum": int, "attempts": int}
-ENDED = {"key": str, "cause": str, "granted": int, "quorum": int}
-SURVEY = {"key": str, "holder": (str, None), "remaining_ms": (int, None), "agreeing": int,
-          "held": int, "free": int, "quorum": int}
-
 
 @case("acquire --json: the contents of a token file, a cause and the nodes; the same when refused")
 def _(quorum):
-    def acquire(code, cause, names, *words):
+    def acquire(code, cause, *words):
         found = redlock("acquire", "--json", *PATIENT, *words, "k",
                         env=on(quorum)).expect(code).json()
-        equal(check_object(found, "acquire", names)["cause"], cause, "cause")
+        equal(check_object(found, "acquire")["cause"], cause, "cause")
         return found
-    held = acquire(0, "ok", HELD, "-t", "20s")
+    held = acquire(0, "ok", "-t", "20s")
     equal(quorum.values("k"), [held["token"]] * 5, "token")
     check(19000 < held["valid_ms"] < 20000, f"valid_ms {held['valid_ms']}")
-    refused = acquire(75, "taken", REFUSED, "-n")
+    refused = acquire(75, "taken", "-n")
     equal(refused["holder"], held["token"].partition("@")[2], "holder")
     check(15000 < refused["remaining_ms"] <= 20000, f"remaining_ms {refused['remaining_ms']}")
-    acquire(75, "timeout", REFUSED, "-w", "50ms")
+    acquire(75, "timeout", "-w", "50ms")
     quorum.kill(0, 1, 2)
-    acquire(69, "no_quorum", REFUSED, "-n")
+    acquire(69, "no_quorum", "-n")
 
 
 @case("extend and release --json: ok, gone, taken, no_quorum, unconfirmed")
 def _(quorum):
     token = redlock("acquire", *PATIENT, "k", env=on(quorum)).expect(0).out.strip()
 
-    def call(command, code, cause, names=ENDED):
+    def call(command, code, cause):
         found = redlock(command, "--json", *PATIENT, "k", env=on(quorum, REDLOCK_TOKEN=token))
-        found = check_object(found.expect(code).json(), command, names)
+        found = check_object(found.expect(code).json(), command)
         equal(found["cause"], cause, "cause")
-    call("extend", 0, "ok", {**HELD, "continuity": str})
+    call("extend", 0, "ok")
     call("release", 0, "ok")
     call("extend", 1, "gone")
     call("release", 1, "gone")
@@ -84,7 +61,7 @@ def _(quorum):
 def _(quorum):
     def status(code, state):
         found = redlock("status", "--json", *PATIENT, "k", env=on(quorum)).expect(code).json()
-        equal(check_object(found, "status", {**SURVEY, "unix_ms": int})["state"], state, "state")
+        equal(check_object(found, "status")["state"], state, "state")
         return found
     status(1, "free")
     quorum.occupy("k", [0, 1, 2], TOKEN, ms=50000)
@@ -102,11 +79,11 @@ def _(quorum):
 def _(quorum):
     quorum.occupy("k", value=TOKEN)
     found = redlock("break", "--json", *PATIENT, "--yes", "k", env=on(quorum)).expect(0).json()
-    check_object(found, "break", {**SURVEY, "cause": str})
+    check_object(found, "break")
     equal([found["holder"], found["held"], found["cause"]], ["someone", 5, "ok"], "the former value")
     quorum.kill(0, 1, 2)
     found = redlock("break", "--json", "--yes", "k", env=on(quorum)).expect(69).json()
-    equal(check_object(found, "break", SURVEY)["cause"], "no_quorum", "cause")
+    equal(check_object(found, "break")["cause"], "no_quorum", "cause")
 
 
 @case("run --json: one object on stderr, for every end; stdout is the command's")
@@ -114,7 +91,7 @@ def _(quorum):
     def run(code, cause, *words):
         outcome = redlock("run", "--json", *words, env=on(quorum)).expect(code)
         found = json.loads(outcome.err.splitlines()[-1])
-        check_object(found, "run", {"key": str, "cause": str, "exit": int, "held_ms": int})
+        check_object(found, "run")
         equal([found["cause"], found["exit"]], [cause, code], "cause and exit")
         return outcome.out
     equal(run(0, "child", "k", "echo", "{}"), "{}\n", "stdout")
@@ -138,7 +115,7 @@ def _(quorum):
         server.call("ACL", "SETUSER", "limited", "on", ">pw", "~*", "+@all")
     env = on(quorum, REDLOCK_USERNAME="limited", REDLOCK_PASSWORD="pw")
     found = redlock("acquire", "--json", "-n", "k", env=env).expect(77).json()
-    check_object(found, "acquire", REFUSED)
+    check_object(found, "acquire")
     equal(found["cause"], "denied", "cause")
     equal([node["denied"] for node in found["nodes"]].count(True), 3, "nodes that refused")
     equal(quorum.keys(), 0, "keys")
@@ -182,9 +159,9 @@ def _(quorum):
         quorum.reset()
         quorum.occupy(key, value=value)
         found = redlock("status", "--json", key, env=on(quorum)).expect(0).json()
-        check_object(found, "status", SURVEY)
+        check_object(found, "status")
         found = redlock("acquire", "--json", "-n", key, env=on(quorum)).expect(75).json()
-        check_object(found, "acquire", REFUSED)
+        check_object(found, "acquire")
 
 
 @case("status --watch: a line per change in a pipe, objects with --json, until TERM")
@@ -200,7 +177,7 @@ def _(quorum):
         check(outcome.code in (0, 143), f"exit code {outcome.code}")
         equal(outcome.out, "", "more output")
         if words:
-            equal([json.loads(line)["state"] for line in (first, second)], ["free", "held"], "states")
+            equal([lab.parsed(line)["state"] for line in (first, second)], ["free", "held"], "states")
         else:
             matches(first, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ k: free on 5 of 5 nodes\n$", "first")
             matches(second, "k: held by someone", "second")
