@@ -88,9 +88,9 @@ def members(kind, body):
 def cpp():
     text = re.sub(r"//[^\n]*|/\*.*?\*/|^#.*?(?<!\\)$", "", read("include/redlock/redlock.hpp"),
                   flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"^namespace detail.*?^}", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^namespace detail.*?^}(?!;)", "", text, flags=re.DOTALL | re.MULTILINE)
     classes = re.findall(r"^(class|struct) (\w+)[^;{]*{(.*?)^};", text, re.DOTALL | re.MULTILINE)
-    functions = re.findall(r"^inline [^;{(]*?\b(\w+)\(", text, re.MULTILINE)
+    functions = re.findall(r"^(?:static )?inline [^;{(]*?\b(\w+)\(", text, re.MULTILINE)
     return rows([*((f"redlock::{name}", sorted(set(members(kind, body))))
                    for kind, name, body in classes),
                  *((f"redlock::{name}", ()) for name in functions)])

@@ -123,16 +123,17 @@ typedef struct redlock_inspection {
     size_t count;
     unsigned readers; /* of a shared lock: how many q nodes have, of the first 30 of each */
     const char *const *reader; /* ... and their tokens; NULL: none, or no memory */
-    /* in Redisson's layout: how often its owner has locked it, by one of `agreeing`; or 0
-     */
+    /* of a REDISSON lock: how often its owner has locked it, by one of `agreeing`; or 0 */
     unsigned depth;
     unsigned waiting; /* how many wait, up to 100: the most that a node has */
     int64_t fence;    /* the largest that a node with this value stores; or NO_FENCE */
-    /* when the most frequent value was made: since 1970, in whole seconds, by the clock of
-     * its holder; or UNKNOWN */
+    /*
+     * When the most frequent value was made: ms since 1970, of whole seconds, by the clock
+     * of its holder; or UNKNOWN.
+     */
     int64_t since_ms;
-    int64_t
-        waited_ms; /* how long the first waiter has waited, by a node's clock; or UNKNOWN */
+    /* How long the first waiter has waited, by a node's clock; or UNKNOWN. */
+    int64_t waited_ms;
 } redlock_inspection;
 
 typedef void redlock_inspect_fn(redlock_client *client,
@@ -262,8 +263,8 @@ typedef struct redlock_node_health {
     int64_t max_ttl_us;    /* the longest TTL that the deployment was admitted for */
     unsigned promises;     /* in its marker: REDLOCK_PROMISE_DURABLE, _SOLE, or 0 */
 
-    int64_t
-        certificate_us; /* until the node's certificate ends; UNKNOWN: it is not known */
+    /* Until the node's certificate ends. */
+    int64_t certificate_us;
 } redlock_node_health;
 
 typedef enum redlock_health {
@@ -295,8 +296,8 @@ enum {
  * tests each permission that a client needs with commands that have no effect. It writes
  * no key. A setting that the user may not read is a note. If the client's options have
  * `durable`, warnings about what a restart forgets are defects; with CHECK_FENCED and
- * without `durable` they are none. The state of the nodes
- * for fenced locks is that of their last greeting. `how`: the flags above, or 0.
+ * without `durable` they are none. The state of the nodes for fenced locks is that of their
+ * last greeting. `how`: the flags above, or 0.
  * Results: OK, CANCELLED (the client was freed).
  * Errors: BAD_OPTION (no callback), NO_MEMORY, FORKED, CLOSED.
  */

@@ -42,9 +42,23 @@
  *     freed it, and otherwise FORKED in a forked child. If a call returns another code than
  *     OK, redlock_last_error() says why: which argument or option, its value and the limit
  *     that it broke.
- *  9. Growth. Structs may get more members at their end. For what the caller allocates, the
- *     inline functions pass the size that the program was built with to the functions that
- *     end in _sized. These read and write no more than that.
+ *  9. Growth. Each struct of the headers (here without redlock_) stays what it is:
+ *
+ *     sized   options, lease_options, lock_options, failure, stats, node_stats, node
+ *     owned   error, event, span, result, leader, settings, admitted, inspection, listed,
+ *             finding, node_health, health_report
+ *     frozen  field, key, label, histogram
+ *
+ *     The caller allocates what is sized. It may get more members at its end: the inline
+ *     functions pass the size that the program was built with to those that end in _sized,
+ *     and the library reads and writes no more. An _init() function clears what the library
+ *     does not know, and 0 in a member that is added later means: as before it existed. A
+ *     call gets BAD_OPTION if such a struct was not initialized, and UNSUPPORTED, and
+ *     starts nothing, if it sets a member that this library does not know.
+ *     What is owned belongs to the library, which shows it by a pointer. It may get more
+ *     members at its end: do not copy it as a whole, and read a member that was added later
+ *     only if redlock_version() is that of its release, or later.
+ *     What is frozen stands in arrays and in other structs. It never grows.
  */
 #ifndef REDLOCK_H
 #define REDLOCK_H
@@ -373,6 +387,7 @@ typedef struct redlock_options {
     void *trace_arg;
 } redlock_options;
 
+/* 0, NULL and false, but REDLOCK_CONNECT_TIMEOUT_MS and REDLOCK_DRIFT_PPM. */
 REDLOCK_API void redlock_options_init_sized(redlock_options *options, size_t size);
 static inline void redlock_options_init(redlock_options *options)
 {
@@ -632,9 +647,9 @@ static inline void redlock_lease_options_init(redlock_lease_options *options)
 }
 
 /*
- * Acquires `key` with SET NX PX on all nodes at once; a quorum decides. After a lost
- * attempt the client first releases what the attempt set. Then it reports the failure, or
- * retries with a new token.
+ * Acquires `key` with SET NX PX on all nodes at once; a quorum decides. NULL options: the
+ * defaults, in each call that takes these. After a lost attempt the client first releases
+ * what the attempt set. Then it reports the failure, or retries with a new token.
  * Results: OK, TAKEN, TIMEOUT, NO_QUORUM, EXPIRED, CANCELLED, DENIED, BAD_TTL (the TTL of a
  * fenced lock exceeds what the nodes were admitted for), NO_MEMORY, SYSTEM (no random
  * numbers).

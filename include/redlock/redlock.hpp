@@ -30,14 +30,21 @@
 #ifndef REDLOCK_HPP
 #define REDLOCK_HPP
 
+#if __cplusplus < 201703L
+#error "redlock.hpp needs C++17"
+#endif
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -56,41 +63,66 @@
 namespace redlock
 {
 
+/* Two parts of a program may be compiled with headers of two releases: no class contains a
+   struct of C that can grow. */
+inline namespace v1
+{
+
 class error : public std::runtime_error
 {
   public:
-    explicit error(redlock_code code) : std::runtime_error(redlock_code_text(code))
+    explicit error(redlock_code code)
+        : error(code, REDLOCK_REASON_NONE, redlock_code_text(code))
     {
-        why_.code = code;
     }
 
-    explicit error(const redlock_error &why) : std::runtime_error(why.text), why_(why)
+    error(redlock_code code, redlock_reason reason, const char *text)
+        : std::runtime_error(text), code_(code), reason_(reason)
+    {
+    }
+
+    explicit error(const redlock_error &why)
+        : std::runtime_error(why.text), code_(why.code), reason_(why.reason),
+          field_(why.field), value_(why.value), bound_(why.bound)
     {
     }
 
     redlock_code code() const noexcept
     {
-        return why_.code;
+        return code_;
     }
 
     redlock_reason reason() const noexcept
     {
-        return why_.reason;
+        return reason_;
     }
 
-    /* With the field at fault, its value and the bound that it broke. */
-    const redlock_error &why() const noexcept
+    /* The argument or option at fault, its value and its bound: see redlock_error. */
+    const char *field() const noexcept
     {
-        return why_;
+        return field_;
+    }
+
+    std::int64_t value() const noexcept
+    {
+        return value_;
+    }
+
+    std::int64_t bound() const noexcept
+    {
+        return bound_;
     }
 
   private:
-    redlock_error why_{};
+    redlock_code code_;
+    redlock_reason reason_;
+    const char *field_ = nullptr;
+    std::int64_t value_ = 0, bound_ = 0;
 };
 
 /*
- * What redlock.conf(5) and the environment set: see redlock_settings_read(). The options
- * may be changed in place: settings->options->label. One that was moved from has none.
+ * What redlock.conf(5) and the environment set: see redlock_settings_read(). One that was
+ * moved from has none.
  */
 class settings
 {
@@ -103,7 +135,14 @@ class settings
         return settings(made);
     }
 
-    redlock_settings *operator->() const noexcept
+    /* Fills in the options, whose texts belong to the settings. */
+    void options(redlock_options &found) const
+    {
+        if (redlock_settings_options(made_.get(), &found) != REDLOCK_OK)
+            throw error(*redlock_last_error());
+    }
+
+    const redlock_settings *operator->() const noexcept
     {
         return made_.get();
     }
@@ -140,27 +179,34 @@ class client
 
     explicit client(const settings &found)
     {
-        open(found->uris, found->count, found->options);
+        redlock_options options;
+        found.options(options);
+        open(found->uris, found->count, &options);
     }
 
-    /* The client's numbers, without its nodes: redlock_sync_stats(). */
-    redlock_stats stats() const
+    /* With other options than found.options() gives. */
+    client(const settings &found, const redlock_options &options)
     {
-        redlock_stats found;
-        redlock_stats_init(&found);
-        ask(found);
-        return found;
+        open(found->uris, found->count, &options);
+    }
+
+    /* Numbers: redlock_sync_stats(), after redlock_stats_init(). */
+    void stats(redlock_stats &found) const
+    {
+        if (redlock_sync_stats(get(), &found) != REDLOCK_OK)
+            throw error(*redlock_last_error());
     }
 
     /* Numbers and nodes as text for Prometheus: redlock_stats_prometheus(). */
     std::string prometheus(const std::vector<redlock_label> &labels = {}) const
     {
-        std::vector<redlock_node_stats> nodes(redlock_sync_nodes(get()));
+        const std::size_t count = redlock_sync_nodes(get());
+        const std::unique_ptr<redlock_node_stats[]> nodes(new redlock_node_stats[count]);
         redlock_stats found;
         redlock_stats_init(&found);
-        found.nodes = nodes.data();
-        found.room = nodes.size();
-        ask(found);
+        found.nodes = nodes.get();
+        found.room = count;
+        stats(found);
         std::string text(
             redlock_stats_prometheus(&found, labels.data(), labels.size(), nullptr, 0) + 1,
             '\0');
@@ -184,12 +230,6 @@ class client
         sync_.reset(made);
     }
 
-    void ask(redlock_stats &found) const
-    {
-        if (redlock_sync_stats(get(), &found) != REDLOCK_OK)
-            throw error(*redlock_last_error());
-    }
-
     struct free {
         void operator()(redlock_sync *sync) const noexcept
         {
@@ -199,8 +239,44 @@ class client
     std::unique_ptr<redlock_sync, free> sync_;
 };
 
+/*
+ * Ends waits from another thread, until C++20 has a std::stop_token for it: those of guards
+ * that get it, and of mutexes whose options name it. It must outlive them.
+ */
+class stop
+{
+  public:
+    explicit stop(const client &nodes)
+    {
+        redlock_stop *made = nullptr;
+        if (redlock_stop_new(nodes.get(), &made) != REDLOCK_OK)
+            throw error(*redlock_last_error());
+        handle_.reset(made);
+    }
+
+    /* Ends these waits, and all later ones: redlock_stop_all(). */
+    void request_stop() const noexcept
+    {
+        redlock_stop_all(get());
+    }
+
+    redlock_stop *get() const noexcept
+    {
+        return handle_.get();
+    }
+
+  private:
+    struct free {
+        void operator()(redlock_stop *handle) const noexcept
+        {
+            redlock_stop_free(handle);
+        }
+    };
+    std::unique_ptr<redlock_stop, free> handle_;
+};
+
 /* The defaults: redlock_lock_options_init(). */
-inline redlock_lock_options default_options()
+static inline redlock_lock_options default_options()
 {
     redlock_lock_options options;
     redlock_lock_options_init(&options);
@@ -209,6 +285,39 @@ inline redlock_lock_options default_options()
 
 namespace detail
 {
+
+/* A copy of options that may be longer than this header's. */
+class lock_options
+{
+  public:
+    explicit lock_options(const redlock_lock_options &given)
+    {
+        void *room = std::calloc(1, std::max(given.size, sizeof(given)));
+        if (!room)
+            throw std::bad_alloc();
+        std::memcpy(room, &given, given.size);
+        made_.reset(static_cast<redlock_lock_options *>(room));
+    }
+
+    redlock_lock_options *operator->() const noexcept
+    {
+        return made_.get();
+    }
+
+    redlock_lock_options *get() const noexcept
+    {
+        return made_.get();
+    }
+
+  private:
+    struct free {
+        void operator()(redlock_lock_options *made) const noexcept
+        {
+            std::free(made);
+        }
+    };
+    std::unique_ptr<redlock_lock_options, free> made_;
+};
 
 inline constexpr std::chrono::milliseconds shortest_wait(0);
 inline constexpr std::chrono::milliseconds longest_wait(std::chrono::hours(24 * 365));
@@ -254,9 +363,8 @@ class mutex
      * `failure` is not used: a mutex is shared by threads, and an exception has the code.
      */
     mutex(const client &nodes, std::string key, const redlock_lock_options &options)
-        : sync_(nodes.get()), key_(std::move(key)), options_(options)
+        : mutex(nodes, std::move(key), detail::lock_options(options))
     {
-        options_.failure = nullptr;
     }
 
     mutex(const mutex &) = delete;
@@ -266,7 +374,7 @@ class mutex
     {
         redlock_hold *made = nullptr;
         const redlock_code code =
-            redlock_lock(sync_, key_.data(), key_.size(), &options_, &made);
+            redlock_lock(sync_, key_.data(), key_.size(), options_.get(), &made);
         keep(code, made);
     }
 
@@ -275,7 +383,7 @@ class mutex
     {
         redlock_hold *made = nullptr;
         const redlock_code code =
-            redlock_try_lock(sync_, key_.data(), key_.size(), &options_, &made);
+            redlock_try_lock(sync_, key_.data(), key_.size(), options_.get(), &made);
         return keep(code, made);
     }
 
@@ -298,7 +406,7 @@ class mutex
         redlock_hold *made = nullptr;
         const redlock_code code =
             redlock_lock_adopt(sync_, key_.data(), key_.size(), token.c_str(),
-                               valid.count(), &options_, &made);
+                               valid.count(), options_.get(), &made);
         if (!keep(code, made))
             throw error(*redlock_last_error());
     }
@@ -355,9 +463,17 @@ class mutex
         return key_;
     }
 
+  protected:
+    mutex(const client &nodes, std::string key, detail::lock_options options)
+        : sync_(nodes.get()), key_(std::move(key)), options_(std::move(options))
+    {
+        options_->failure = nullptr;
+    }
+
   private:
     friend class scoped_lock;
     friend class shared_mutex;
+    friend class counting_semaphore;
 
     /* Shared: a thread may query a hold while another thread unlocks it. */
     using hold_ptr = std::shared_ptr<redlock_hold>;
@@ -416,8 +532,8 @@ class mutex
     bool try_lock_for_ms(std::int64_t wait_ms)
     {
         redlock_hold *made = nullptr;
-        const redlock_code code =
-            redlock_lock_for(sync_, key_.data(), key_.size(), wait_ms, &options_, &made);
+        const redlock_code code = redlock_lock_for(sync_, key_.data(), key_.size(), wait_ms,
+                                                   options_.get(), &made);
         return keep(code, made);
     }
 
@@ -429,9 +545,9 @@ class mutex
             throw error(*redlock_last_error());
         hold_ptr mine(made, redlock_hold_free); /* unlocks if push_back() throws */
         std::lock_guard<std::mutex> guard(guard_);
-        if (options_.recursive && has_other(made))
-            throw error(redlock_error{REDLOCK_EXPIRED, REDLOCK_REASON_LOST, nullptr, 0, 0,
-                                      "this thread had the lock already, and lost it"});
+        if (options_->recursive && has_other(made))
+            throw error(REDLOCK_EXPIRED, REDLOCK_REASON_LOST,
+                        "this thread had the lock already, and lost it");
         holds_.push_back({this_thread(), std::move(mine)});
         return true;
     }
@@ -467,7 +583,7 @@ class mutex
     {
         std::lock_guard<std::mutex> guard(guard_);
         std::size_t at = choose(true, true);
-        if (at == holds_.size() && options_.kind != REDLOCK_KIND_SHARED)
+        if (at == holds_.size() && options_->kind != REDLOCK_KIND_SHARED)
             at = choose(false, true);
         if (at == holds_.size())
             return nullptr;
@@ -480,15 +596,15 @@ class mutex
     {
         std::lock_guard<std::mutex> guard(guard_);
         std::size_t at = choose(true, false);
-        if (at == holds_.size() && options_.kind != REDLOCK_KIND_SHARED &&
-            options_.kind != REDLOCK_KIND_SLOT)
+        if (at == holds_.size() && options_->kind != REDLOCK_KIND_SHARED &&
+            options_->kind != REDLOCK_KIND_SLOT)
             at = choose(false, true);
         return at == holds_.size() ? nullptr : holds_[at].hold;
     }
 
     redlock_sync *sync_;
     std::string key_;
-    redlock_lock_options options_;
+    detail::lock_options options_;
     mutable std::mutex guard_; /* guards holds_; not held during a wait for a lock */
     /* More than one if one was lost, or its thread locked it again. */
     std::vector<owned> holds_;
@@ -503,15 +619,17 @@ class recursive_mutex : public mutex
     {
     }
 
-    recursive_mutex(const client &nodes, std::string key, redlock_lock_options options)
+    recursive_mutex(const client &nodes, std::string key,
+                    const redlock_lock_options &options)
         : mutex(nodes, std::move(key), recursive(options))
     {
     }
 
   private:
-    static const redlock_lock_options &recursive(redlock_lock_options &options) noexcept
+    static detail::lock_options recursive(const redlock_lock_options &given)
     {
-        options.recursive = true;
+        detail::lock_options options(given);
+        options->recursive = true;
         return options;
     }
 };
@@ -528,7 +646,7 @@ class election : public mutex
     {
     }
 
-    election(const client &nodes, std::string name, redlock_lock_options options)
+    election(const client &nodes, std::string name, const redlock_lock_options &options)
         : mutex(nodes, std::move(name), with(options))
     {
     }
@@ -552,9 +670,10 @@ class election : public mutex
     }
 
   private:
-    static const redlock_lock_options &with(redlock_lock_options &options) noexcept
+    static detail::lock_options with(const redlock_lock_options &given)
     {
-        options.kind = REDLOCK_KIND_ELECTION;
+        detail::lock_options options(given);
+        options->kind = REDLOCK_KIND_ELECTION;
         return options;
     }
 };
@@ -621,7 +740,7 @@ class shared_mutex
     {
     }
 
-    shared_mutex(const client &nodes, std::string key, redlock_lock_options options)
+    shared_mutex(const client &nodes, std::string key, const redlock_lock_options &options)
         : writer_(nodes, key, with(options, REDLOCK_KIND_EXCLUSIVE)),
           reader_(nodes, std::move(key), with(options, REDLOCK_KIND_SHARED))
     {
@@ -703,10 +822,10 @@ class shared_mutex
     }
 
   private:
-    static const redlock_lock_options &with(redlock_lock_options &options,
-                                            redlock_kind kind) noexcept
+    static detail::lock_options with(const redlock_lock_options &given, redlock_kind kind)
     {
-        options.kind = kind;
+        detail::lock_options options(given);
+        options->kind = kind;
         return options;
     }
 
@@ -727,7 +846,7 @@ class counting_semaphore
     }
 
     counting_semaphore(const client &nodes, std::string key, unsigned slots,
-                       redlock_lock_options options)
+                       const redlock_lock_options &options)
         : mutex_(nodes, std::move(key), with(options, slots))
     {
     }
@@ -767,12 +886,12 @@ class counting_semaphore
     }
 
   private:
-    static const redlock_lock_options &with(redlock_lock_options &options,
-                                            unsigned slots) noexcept
+    static detail::lock_options with(const redlock_lock_options &given, unsigned slots)
     {
-        options.kind = REDLOCK_KIND_SLOT;
-        options.slots = slots;
-        options.any_thread = true;
+        detail::lock_options options(given);
+        options->kind = REDLOCK_KIND_SLOT;
+        options->slots = slots;
+        options->any_thread = true;
         return options;
     }
 
@@ -812,30 +931,33 @@ class guard
     {
     }
 
-#ifdef __cpp_lib_jthread
     /*
      * Waits until a stop is requested: then the guard has no lock. The options must not
      * name a stop of their own: that throws (BAD_OPTION).
      */
-    guard(const client &nodes, const std::vector<std::string> &keys, std::stop_token stop,
-          redlock_lock_options options = default_options())
+    guard(const client &nodes, const std::vector<std::string> &keys, const stop &stops,
+          const redlock_lock_options &options = default_options())
     {
         if (options.stop)
-            throw error(redlock_error{REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, "stop",
-                                      0, 0, "stop is set, and a std::stop_token is given"});
-        redlock_stop *made = nullptr;
-        if (redlock_stop_new(nodes.get(), &made) != REDLOCK_OK)
-            throw error(*redlock_last_error());
-        const std::unique_ptr<redlock_stop, void (*)(redlock_stop *)> mine(
-            made, redlock_stop_free);
-        options.stop = made;
-        const std::stop_callback stops(stop, [made] { redlock_stop_all(made); });
+            throw error(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT,
+                        "stop is set, and another stop is given");
+        const detail::lock_options mine(options);
+        mine->stop = stops.get();
         try {
-            lock(nodes.get(), keys, options, REDLOCK_FOREVER);
+            lock(nodes.get(), keys, *mine.get(), REDLOCK_FOREVER);
         } catch (const error &why) {
-            if (why.code() != REDLOCK_CANCELLED || !stop.stop_requested())
+            if (why.code() != REDLOCK_CANCELLED || why.reason() != REDLOCK_REASON_BY_CALLER)
                 throw;
         }
+    }
+
+#ifdef __cpp_lib_jthread
+    guard(const client &nodes, const std::vector<std::string> &keys, std::stop_token token,
+          const redlock_lock_options &options = default_options())
+    {
+        const stop mine(nodes);
+        const std::stop_callback stops(token, [&mine] { mine.request_stop(); });
+        *this = guard(nodes, keys, mine, options);
     }
 #endif
 
@@ -927,17 +1049,18 @@ class guard
     using hold_ptr = std::unique_ptr<redlock_hold, free>;
 
     void lock(redlock_sync *sync, const std::vector<std::string> &keys,
-              redlock_lock_options options, std::int64_t wait_ms)
+              const redlock_lock_options &options, std::int64_t wait_ms)
     {
         std::vector<redlock_key> each;
         for (const std::string &key : keys)
             each.push_back({key.data(), key.size()});
         redlock_failure failure;
         redlock_failure_init(&failure);
-        options.failure = &failure;
+        const detail::lock_options mine(options);
+        mine->failure = &failure;
         redlock_hold *made = nullptr;
         const redlock_code code =
-            redlock_lock_many(sync, each.data(), each.size(), wait_ms, &options, &made);
+            redlock_lock_many(sync, each.data(), each.size(), wait_ms, mine.get(), &made);
         if (code == REDLOCK_TAKEN || code == REDLOCK_TIMEOUT)
             holder_ = failure.holder;
         else if (code != REDLOCK_OK)
@@ -959,36 +1082,38 @@ class scoped_lock : public guard
     template <class... Mutexes>
     explicit scoped_lock(const mutex &first, const Mutexes &...others)
         : guard(common_client(first, others...), {first.key_, others.key_...},
-                first.options_, REDLOCK_FOREVER)
+                *first.options_.get(), REDLOCK_FOREVER)
     {
     }
 
   private:
     /* `fence` is for adopt(), and a mutex has no `failure`. */
-    static auto all_of(const redlock_lock_options &options)
+    static auto all_of(const detail::lock_options &options)
     {
+        redlock_lock_options known = default_options();
+        std::memcpy(&known, options.get(), std::min(options->size, sizeof(known)));
         const auto &[size, fenced, ttl_ms, min_validity_ms, margin_ms, watchdog,
                      max_hold_ms, any_thread, handoffs, stop, on_lost, lost_arg,
-                     release_on_free, failure, fence, recursive, kind, slots, user] =
-            options;
-        return std::tie(fenced, ttl_ms, min_validity_ms, margin_ms, watchdog, max_hold_ms,
-                        any_thread, handoffs, stop, on_lost, lost_arg, release_on_free,
-                        recursive, kind, slots, user);
+                     release_on_free, failure, fence, recursive, kind, slots, user] = known;
+        return std::make_tuple(fenced, ttl_ms, min_validity_ms, margin_ms, watchdog,
+                               max_hold_ms, any_thread, handoffs, stop, on_lost, lost_arg,
+                               release_on_free, recursive, kind, slots, user);
     }
 
     template <class... Mutexes>
     static redlock_sync *common_client(const mutex &first, const Mutexes &...others)
     {
         if (!((others.sync_ == first.sync_) && ...))
-            throw error(redlock_error{REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, nullptr,
-                                      0, 0, "the mutexes are of different clients"});
+            throw error(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT,
+                        "the mutexes are of different clients");
         if (!((all_of(others.options_) == all_of(first.options_)) && ...))
-            throw error(redlock_error{REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT, nullptr,
-                                      0, 0, "the mutexes have different options"});
+            throw error(REDLOCK_BAD_OPTION, REDLOCK_REASON_CONFLICT,
+                        "the mutexes have different options");
         return first.sync_;
     }
 };
 
+} // namespace v1
 } // namespace redlock
 
 #endif

@@ -12,15 +12,10 @@
 extern "C" {
 #endif
 
-/*
- * What redlock_client_new() and redlock_sync_new() take. The options, whose texts belong to
- * the settings, may be changed in place; they must not be copied into a struct of the
- * caller, because a newer library has more of them.
- */
+/* What redlock_client_new() and redlock_sync_new() take, but for the options. */
 typedef struct redlock_settings {
     const char *const *uris;
     size_t count;
-    redlock_options *options;
     int64_t ttl_ms;      /* for the options of a lock; default REDLOCK_TTL_MS */
     int64_t wait_ms;     /* for a lock; default FOREVER */
     const char *warning; /* for the user: the file's group may write it; or NULL */
@@ -40,6 +35,21 @@ typedef struct redlock_settings {
  */
 REDLOCK_API redlock_code redlock_settings_read(const char *file, const char *nodes,
                                                redlock_settings **ret_settings);
+
+/*
+ * Fills in the options for redlock_client_new() and redlock_sync_new(), which the caller
+ * may change: all but `label`, `quorum`, `log` and `trace`, which are defaults. Their texts
+ * belong to the settings.
+ * Errors: UNSUPPORTED (an option is set that this program was compiled without).
+ */
+REDLOCK_API redlock_code redlock_settings_options_sized(const redlock_settings *settings,
+                                                        redlock_options *ret_options,
+                                                        size_t size);
+static inline redlock_code redlock_settings_options(const redlock_settings *settings,
+                                                    redlock_options *ret_options)
+{
+    return redlock_settings_options_sized(settings, ret_options, sizeof(*ret_options));
+}
 
 REDLOCK_API void redlock_settings_free(redlock_settings *settings);
 

@@ -1,6 +1,6 @@
 /*
- * The numbers of a client: counters, histograms and the state of its
- * nodes; and the same as text for Prometheus. docs/telemetry.md lists all of them.
+ * The numbers of a client: counters, histograms and the state of its nodes; and the same as
+ * text for Prometheus. docs/telemetry.md lists all of them.
  *
  * A client counts at all times, in memory of fixed size. Counters begin at 0 with the
  * client and never go down. They count exactly. Each acquire that has started has one
@@ -20,8 +20,8 @@ extern "C" {
 #define REDLOCK_BUCKETS 144
 
 /*
- * Counts of values, in microseconds from 0 to 2^37 (38 hours); longer ones count
- * as the longest. Each power of two is divided into four buckets of the same width.
+ * Counts of values, in microseconds from 0 to 2^37 (38 hours); longer ones count as the
+ * longest. Each power of two is divided into four buckets of the same width.
  */
 typedef struct redlock_histogram {
     uint64_t sum_us; /* of all values */

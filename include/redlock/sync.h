@@ -55,7 +55,8 @@ extern "C" {
 typedef struct redlock_sync redlock_sync;
 
 /*
- * Creates a client of these nodes, with its thread. It connects in the background.
+ * Creates a client of these nodes, with its thread. It connects in the background. NULL
+ * options: the defaults.
  * Errors: those of redlock_client_new().
  */
 REDLOCK_API redlock_code redlock_sync_new(const char *const *uris, size_t count,
@@ -73,6 +74,7 @@ REDLOCK_API redlock_code redlock_sync_new(const char *const *uris, size_t count,
  */
 REDLOCK_API void redlock_sync_free(redlock_sync *sync);
 
+/* The number of nodes, and of those that a quorum needs. The client must not be NULL. */
 REDLOCK_API size_t redlock_sync_nodes(const redlock_sync *sync);
 REDLOCK_API unsigned redlock_sync_quorum(const redlock_sync *sync);
 
@@ -231,7 +233,7 @@ typedef struct redlock_lock_options {
     void *user;
 } redlock_lock_options;
 
-/* TTL 30 s, watchdog on, margin 0, REDLOCK_HANDOFFS. */
+/* TTL 30 s, watchdog on, REDLOCK_HANDOFFS; else 0, NULL and false. */
 REDLOCK_API void redlock_lock_options_init_sized(redlock_lock_options *options,
                                                  size_t size);
 static inline void redlock_lock_options_init(redlock_lock_options *options)
@@ -241,9 +243,9 @@ static inline void redlock_lock_options_init(redlock_lock_options *options)
 
 /*
  * Waits for `key` without a limit. The caller has to unlock and free the hold. NULL
- * options: the defaults. The function does not fail because nodes are down: it waits for
- * them. A thread that has the lock and locks it again without `recursive` waits until
- * another thread unlocks it.
+ * options: the defaults, in each call that takes these. The function does not fail because
+ * nodes are down: it waits for them. A thread that has the lock and locks it again without
+ * `recursive` waits until another thread unlocks it.
  * Errors: CANCELLED, DENIED, BAD_KEY, BAD_TTL, BAD_OPTION, NO_MEMORY, SYSTEM, FORKED,
  * CLOSED, WOULD_DEADLOCK.
  */
@@ -263,9 +265,10 @@ REDLOCK_API redlock_code redlock_try_lock(redlock_sync *sync, const void *key,
 
 /*
  * Waits at most `wait_ms`. If the caller is then the first waiter of its process, it also
- * waits for one last attempt.
- * Errors: those of redlock_lock() (BAD_OPTION also: wait_ms is below 0), TIMEOUT,
- * NO_QUORUM, EXPIRED.
+ * waits for one last attempt. FOREVER: as redlock_lock(). ONE_ATTEMPT: as
+ * redlock_try_lock(). This holds for each `wait_ms` here.
+ * Errors: those of redlock_lock() (BAD_OPTION also: wait_ms is another value below 0),
+ * TIMEOUT (wait_ms is above 0), TAKEN (it is 0), NO_QUORUM, EXPIRED.
  */
 REDLOCK_API redlock_code redlock_lock_for(redlock_sync *sync, const void *key,
                                           size_t key_len, int64_t wait_ms,
@@ -273,13 +276,11 @@ REDLOCK_API redlock_code redlock_lock_for(redlock_sync *sync, const void *key,
                                           redlock_hold **ret_hold);
 
 /*
- * Waits for several keys, all or nothing, as redlock_acquire_many(): one hold. `wait_ms` is
- * REDLOCK_FOREVER, as redlock_lock(); above 0, as redlock_lock_for(); 0: one attempt, as
- * redlock_try_lock(). Threads that want the same set follow each other. Those that want
- * another set, or a single key, that has a key of this one meet it on the nodes: there is
- * no order among them, and no hand-off.
- * Errors: those of redlock_lock_for(), and TAKEN (wait_ms is 0); BAD_KEY also if a key is
- * given twice, or too many; BAD_OPTION also: wait_ms is another value below 0.
+ * Waits for several keys, all or nothing, as redlock_acquire_many(): one hold. Threads that
+ * want the same set follow each other. Those that want another set, or a single key, that
+ * has a key of this one meet it on the nodes: there is no order among them, and no
+ * hand-off.
+ * Errors: those of redlock_lock_for(); BAD_KEY also if a key is given twice, or too many.
  */
 REDLOCK_API redlock_code redlock_lock_many(redlock_sync *sync, const redlock_key *keys,
                                            size_t count, int64_t wait_ms,
@@ -449,7 +450,7 @@ typedef int redlock_flight_fn(redlock_hold *hold, void *arg);
  * work meanwhile. OK means that `fn` ran and returned, not that the lock stayed valid:
  * check the hold inside `fn`. `fn` may unlock the hold; it must neither free it nor throw.
  *
- * Waits at most `wait_ms`, or REDLOCK_FOREVER. A running `fn` is not interrupted.
+ * Waits as redlock_lock_for(). A running `fn` is not interrupted.
  * `ret_led`, if not NULL: whether this thread was the leader.
  * Errors: those of redlock_lock_for(); BUSY inside `fn`, where it would wait for itself.
  */

@@ -629,12 +629,12 @@ size_t redlock_stats_prometheus(const redlock_stats *stats, const redlock_label 
 typedef struct redlock_settings {
     const char *const *uris;
     size_t count;
-    redlock_options *options;
     int64_t ttl_ms;
     int64_t wait_ms;
     const char *warning;
 } redlock_settings;
 redlock_code redlock_settings_read(const char *file, const char *nodes, redlock_settings **ret_settings);
+redlock_code redlock_settings_options_sized(const redlock_settings *settings, redlock_options *ret_options, size_t size);
 void redlock_settings_free(redlock_settings *settings);
 redlock_code redlock_duration_read(const char *text, int64_t *ret_ms);
 #define REDLOCK_VERSION_NUMBER 10000

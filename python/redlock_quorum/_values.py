@@ -167,7 +167,9 @@ def from_environment() -> tuple[list[str], Options]:
     if lib.redlock_settings_read(NULL, NULL, made) != lib.REDLOCK_OK:
         raise of_last_call()
     found = ffi.gc(made[0], lib.redlock_settings_free)
-    native = found.options
+    native = ffi.new("redlock_options *")
+    if lib.redlock_settings_options_sized(found, native, ffi.sizeof("redlock_options")) != lib.REDLOCK_OK:
+        raise of_last_call()
     if found.warning != NULL:
         logging.getLogger("redlock_quorum").warning("%s", os.fsdecode(ffi.string(found.warning)))
     values: dict[str, Any] = {name: getattr(native, name) for name in ("drift_ppm", *_FLAGS)}

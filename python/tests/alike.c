@@ -8,10 +8,11 @@ int main(void)
     redlock_settings *settings;
     redlock_sync *sync = NULL;
     redlock_hold *hold;
+    redlock_options nodes;
     redlock_lock_options options;
     if (redlock_settings_read(NULL, NULL, &settings) != REDLOCK_OK ||
-        redlock_sync_new(settings->uris, settings->count, settings->options, &sync) !=
-            REDLOCK_OK) {
+        redlock_settings_options(settings, &nodes) != REDLOCK_OK ||
+        redlock_sync_new(settings->uris, settings->count, &nodes, &sync) != REDLOCK_OK) {
         fprintf(stderr, "%s\n", redlock_last_error()->text);
         return 78;
     }

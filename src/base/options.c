@@ -10,11 +10,23 @@
 
 #define RETRY_BASE_MS 20
 #define RETRY_CAP_MS  500
+#define SIZE_MOST     65536 /* of a struct: a larger one was never initialized */
 
 void rl_copy_sized(void *to, size_t size, const void *from, size_t from_size)
 {
     memset(to, 0, size);
     memcpy(to, from, size < from_size ? size : from_size);
+}
+
+bool rl_is_set_beyond(const void *given, size_t known)
+{
+    const unsigned char *bytes = given;
+    size_t size;
+    memcpy(&size, given, sizeof(size));
+    for (size_t i = known; i < size; i++)
+        if (bytes[i] != 0)
+            return true;
+    return false;
 }
 
 void redlock_options_init_sized(redlock_options *options, size_t size)
@@ -25,6 +37,41 @@ void redlock_options_init_sized(redlock_options *options, size_t size)
         .drift_ppm = REDLOCK_DRIFT_PPM,
     };
     rl_copy_sized(options, size, &defaults, sizeof(defaults));
+}
+
+redlock_code rl_check_sized(const void *given, size_t least, size_t known, const char *init)
+{
+    size_t size;
+    memcpy(&size, given, sizeof(size));
+    if (size < least || size > SIZE_MOST)
+        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_NOT_SET, "size",
+                             "is not set: call %s()", init);
+    if (rl_is_set_beyond(given, known))
+        return rl_fail_field(
+            REDLOCK_UNSUPPORTED, REDLOCK_REASON_NONE, "size",
+            "is %zu, and libredlock %s does not know what is set after %zu", size,
+            redlock_version(), known);
+    return REDLOCK_OK;
+}
+
+redlock_code rl_read_sized(const void *given, size_t least, void *copy, size_t known,
+                           const char *init)
+{
+    size_t size;
+    redlock_code code = given ? rl_check_sized(given, least, known, init) : REDLOCK_OK;
+    if (!given || code != REDLOCK_OK)
+        return code;
+    memcpy(&size, given, sizeof(size));
+    memcpy(copy, given, size < known ? size : known);
+    memcpy(copy, &known, sizeof(known));
+    return REDLOCK_OK;
+}
+
+redlock_code rl_options_read(const redlock_options *options, redlock_options *copy)
+{
+    redlock_options_init(copy);
+    return rl_read_sized(options, RL_FIRST_SIZE(redlock_options, trace_arg), copy,
+                         sizeof(*copy), "redlock_options_init");
 }
 
 void redlock_lease_options_init_sized(redlock_lease_options *options, size_t size)
@@ -127,24 +174,13 @@ static char *default_label(void)
     return strdup(label);
 }
 
-bool rl_options_take(void *copy, size_t room, const void *options, size_t size)
-{
-    if (size < 2 * sizeof(size_t))
-        return false;
-    memcpy(copy, options, size < room ? size : room);
-    return true;
-}
-
 redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
                              redlock_options *ret_options)
 {
     redlock_options copy;
-    redlock_options_init(&copy);
-    if (options && !rl_options_take(&copy, sizeof(copy), options, options->size))
-        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_NOT_SET, "size",
-                             "is not set: make the options by redlock_options_init()");
-    copy.size = sizeof(copy);
-    redlock_code code = check(&copy, nodes);
+    redlock_code code = rl_options_read(options, &copy);
+    if (code == REDLOCK_OK)
+        code = check(&copy, nodes);
     if (code != REDLOCK_OK)
         return code;
     bool copied = copy_texts(&copy);
@@ -208,12 +244,10 @@ redlock_code rl_lease_options_read(const redlock_lease_options *options,
                                    redlock_lease_options *copy)
 {
     redlock_lease_options_init(copy);
-    if (options && !rl_options_take(copy, sizeof(*copy), options, options->size))
-        return rl_fail_field(
-            REDLOCK_BAD_OPTION, REDLOCK_REASON_NOT_SET, "size",
-            "is not set: make the options by redlock_lease_options_init()");
-    copy->size = sizeof(*copy);
-    redlock_code code = check_times(copy);
+    redlock_code code = rl_read_sized(options, RL_FIRST_SIZE(redlock_lease_options, user),
+                                      copy, sizeof(*copy), "redlock_lease_options_init");
+    if (code == REDLOCK_OK)
+        code = check_times(copy);
     return code == REDLOCK_OK ? check_retry(copy) : code;
 }
 

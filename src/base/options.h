@@ -12,10 +12,29 @@
 /* Copies what fits between two versions of a struct, and clears the rest. */
 void rl_copy_sized(void *to, size_t size, const void *from, size_t from_size);
 
-/* Copies as much as the caller's version of the struct has. False: `size` is not set. */
-bool rl_options_take(void *copy, size_t room, const void *options, size_t size);
+/* The size of a struct up to `last`, its last member in release 1.0. */
+#define RL_FIRST_SIZE(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 
-/* Copies the options that the caller's version of the struct has; the rest are defaults. */
+/* Whether a struct, whose first member is its size, has a byte that is not 0 after these.
+ */
+bool rl_is_set_beyond(const void *given, size_t known);
+
+/*
+ * Checks a struct of the caller, whose first member is its size. BAD_OPTION: it was not
+ * made by `init`, because it is shorter than `least`. UNSUPPORTED: the caller is newer than
+ * this library, which knows `known` bytes, and sets what comes after them.
+ */
+redlock_code rl_check_sized(const void *given, size_t least, size_t known,
+                            const char *init);
+
+/* Copies what fits of a struct that passes this check over the defaults in `copy`. */
+redlock_code rl_read_sized(const void *given, size_t least, void *copy, size_t known,
+                           const char *init);
+
+/* Reads the options; those that the caller does not know are defaults. NULL: all are. */
+redlock_code rl_options_read(const redlock_options *options, redlock_options *copy);
+
+/* Reads and checks the options, and copies their texts. */
 redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
                              redlock_options *ret_options);
 void rl_options_clear(redlock_options *options);

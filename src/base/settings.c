@@ -396,8 +396,8 @@ redlock_code redlock_settings_read(const char *file, const char *nodes,
     redlock_code code = made ? REDLOCK_OK : rl_fail_by_code(REDLOCK_NO_MEMORY);
     if (made) {
         redlock_options_init(&made->options);
-        made->shown = (redlock_settings){
-            made->uris, 0, &made->options, REDLOCK_TTL_MS, REDLOCK_FOREVER, NULL};
+        made->shown =
+            (redlock_settings){made->uris, 0, REDLOCK_TTL_MS, REDLOCK_FOREVER, NULL};
         made->drift_ppm = REDLOCK_DRIFT_PPM;
         code = read_all(&(struct reader){.made = made}, file, nodes);
     }
@@ -408,6 +408,20 @@ redlock_code redlock_settings_read(const char *file, const char *nodes,
     make_printable();
     redlock_settings_free(made ? &made->shown : NULL);
     return code;
+}
+
+redlock_code redlock_settings_options_sized(const redlock_settings *settings,
+                                            redlock_options *ret_options, size_t size)
+{
+    const struct settings *made = (const struct settings *)settings;
+    if (rl_is_set_beyond(&made->options, size))
+        return rl_fail(REDLOCK_UNSUPPORTED, REDLOCK_REASON_NONE,
+                       "the settings have an option that this program does not know: "
+                       "compile it for libredlock %s",
+                       redlock_version());
+    rl_copy_sized(ret_options, size, &made->options, sizeof(made->options));
+    ret_options->size = size;
+    return REDLOCK_OK;
 }
 
 void redlock_settings_free(redlock_settings *settings)

@@ -59,6 +59,7 @@ void cli_configure(struct cli *cli)
 {
     const redlock_error *why = redlock_last_error();
     redlock_settings *found;
+    redlock_options options;
     if (redlock_settings_read(cli->config, cli->nodes, &found) != REDLOCK_OK)
         cli_fail(why->code == REDLOCK_NO_MEMORY ? CLI_FAILED : CLI_CONFIG, "%s%s",
                  why->text,
@@ -67,7 +68,9 @@ void cli_configure(struct cli *cli)
                      : "");
     if (found->warning)
         cli_say(cli, "%s", found->warning);
-    fill_options(&cli->options, found->options);
+    if (redlock_settings_options(found, &options) != REDLOCK_OK)
+        cli_fail(CLI_CONFIG, "%s", why->text);
+    fill_options(&cli->options, &options);
     if (cli->lease.ttl_ms == CLI_UNSAID)
         cli->lease.ttl_ms = found->ttl_ms;
     if (cli->lease.wait_ms == CLI_UNSAID)

@@ -43,9 +43,10 @@ redlock_code redlock_client_stats(const redlock_client *client, redlock_stats *s
         return rl_fail_by_code(REDLOCK_FORKED);
     if (client->loop.closing)
         return rl_fail_by_reason(REDLOCK_CLOSED, REDLOCK_REASON_CLIENT_FREED);
-    if (stats->size < offsetof(redlock_stats, quorum) || stats->node_size == 0)
-        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_NOT_SET, "size",
-                             "is not set: make the stats by redlock_stats_init()");
+    redlock_code code = rl_check_sized(stats, RL_FIRST_SIZE(redlock_stats, validity),
+                                       sizeof(*stats), "redlock_stats_init");
+    if (code != REDLOCK_OK)
+        return code;
     describe(client, &all);
     all.size = stats->size;
     all.node_size = stats->node_size;

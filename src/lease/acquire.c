@@ -43,8 +43,7 @@ static redlock_code make_lease_of(redlock_client *client, struct rl_word key,
     rl_lease_config_unref(config);
     if (!*ret_lease)
         return rl_fail_by_code(REDLOCK_NO_MEMORY);
-    if (options && options->size > offsetof(redlock_lease_options, user))
-        (*ret_lease)->user = options->user;
+    (*ret_lease)->user = options ? options->user : NULL;
     return REDLOCK_OK;
 }
 

@@ -20,14 +20,22 @@ void redlock_failure_init_sized(redlock_failure *failure, size_t size, size_t no
     rl_copy_sized(failure, size, &empty, sizeof(empty));
 }
 
-void rl_failure_clear(redlock_failure *failure)
+redlock_code rl_failure_begin(redlock_failure **ret_failure)
 {
+    redlock_failure *failure = *ret_failure;
     if (!failure)
-        return;
+        return REDLOCK_OK;
+    redlock_code code = rl_check_sized(failure, RL_FIRST_SIZE(redlock_failure, count),
+                                       sizeof(*failure), "redlock_failure_init");
+    if (code != REDLOCK_OK) {
+        *ret_failure = NULL;
+        return code;
+    }
     failure->error = &none;
     failure->remaining_ms = REDLOCK_UNKNOWN;
     failure->holder[0] = '\0';
     failure->count = 0;
+    return REDLOCK_OK;
 }
 
 static redlock_code fail_by_holder(redlock_code code, redlock_reason reason,

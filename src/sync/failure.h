@@ -4,8 +4,11 @@
 
 #include "hold.h"
 
-/* All accept NULL. Nothing is known yet. */
-void rl_failure_clear(redlock_failure *failure);
+/*
+ * All accept no failure. Nothing is known yet. If it is not OK, the caller's struct cannot
+ * be used, and `failure` is NULL.
+ */
+redlock_code rl_failure_begin(redlock_failure **failure);
 
 /* The nodes refused the hold, as the lease explains. This and the next set the last error.
  */

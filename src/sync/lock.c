@@ -54,16 +54,15 @@ redlock_code rl_lock_begin(redlock_sync *sync, const redlock_lock_options *optio
                            redlock_lock_options *ret_options)
 {
     redlock_lock_options_init(ret_options);
-    bool copied = !options || rl_options_take(ret_options, sizeof(*ret_options), options,
-                                              options->size);
-    rl_failure_clear(ret_options->failure);
+    redlock_code refusal =
+        rl_read_sized(options, RL_FIRST_SIZE(redlock_lock_options, user), ret_options,
+                      sizeof(*ret_options), "redlock_lock_options_init");
+    if (refusal == REDLOCK_OK)
+        refusal = rl_failure_begin(&ret_options->failure);
     redlock_code code = rl_loop_owner_may_wait(sync ? &sync->loop : NULL);
-    if (code != REDLOCK_OK)
-        return code;
-    if (!copied)
-        return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_NOT_SET, "size",
-                             "is not set: make the options by redlock_lock_options_init()");
-    return check_options(sync, ret_options);
+    if (code == REDLOCK_OK)
+        code = refusal;
+    return code == REDLOCK_OK ? check_options(sync, ret_options) : code;
 }
 
 /* --- waiting --- */
@@ -314,17 +313,13 @@ static redlock_code lock_until(redlock_sync *sync, const redlock_key *keys, size
 redlock_code redlock_lock(redlock_sync *sync, const void *key, size_t key_len,
                           const redlock_lock_options *options, redlock_hold **ret_hold)
 {
-    const redlock_key one = {key, key_len};
-    struct rl_key_waiter waiter = {.deadline = RL_FOREVER};
-    return lock_until(sync, &one, 1, waiter, REDLOCK_OK, options, ret_hold);
+    return redlock_lock_for(sync, key, key_len, REDLOCK_FOREVER, options, ret_hold);
 }
 
 redlock_code redlock_try_lock(redlock_sync *sync, const void *key, size_t key_len,
                               const redlock_lock_options *options, redlock_hold **ret_hold)
 {
-    const redlock_key one = {key, key_len};
-    struct rl_key_waiter waiter = {.deadline = RL_FOREVER, .one_attempt = true};
-    return lock_until(sync, &one, 1, waiter, REDLOCK_OK, options, ret_hold);
+    return redlock_lock_for(sync, key, key_len, REDLOCK_ONE_ATTEMPT, options, ret_hold);
 }
 
 redlock_code redlock_lock_for(redlock_sync *sync, const void *key, size_t key_len,
@@ -332,9 +327,7 @@ redlock_code redlock_lock_for(redlock_sync *sync, const void *key, size_t key_le
                               redlock_hold **ret_hold)
 {
     const redlock_key one = {key, key_len};
-    struct rl_key_waiter waiter = {.deadline = rl_in_ms(wait_ms)};
-    redlock_code refusal = rl_check_range("wait_ms", wait_ms, 0, INT64_MAX);
-    return lock_until(sync, &one, 1, waiter, refusal, options, ret_hold);
+    return redlock_lock_many(sync, &one, 1, wait_ms, options, ret_hold);
 }
 
 redlock_code redlock_lock_many(redlock_sync *sync, const redlock_key *keys, size_t count,

@@ -45,8 +45,8 @@ void rl_single_flights_dismiss(struct rl_single_flights *flights, const redlock_
 }
 
 static redlock_code follow(redlock_sync *sync, struct rl_single_flight *flight,
-                           int64_t deadline, const redlock_stop *stop, int *ret_returned,
-                           bool *ret_leader_failed)
+                           int64_t deadline, redlock_code late, const redlock_stop *stop,
+                           int *ret_returned, bool *ret_leader_failed)
 {
     struct rl_follower follower = {.stop = stop};
     if (pthread_equal(flight->leader, pthread_self()))
@@ -61,10 +61,10 @@ static redlock_code follow(redlock_sync *sync, struct rl_single_flight *flight,
     while (!follower.wait.done)
         if (!rl_loop_owner_wait_once(&sync->loop, &follower.wait, deadline) &&
             !follower.wait.done) {
-            rl_fail(REDLOCK_TIMEOUT, REDLOCK_REASON_THREAD,
+            rl_fail(late, REDLOCK_REASON_THREAD,
                     "another thread of this process does the work still");
             follower.wait.error = *redlock_last_error();
-            single_flight_dismiss(flight, &follower, REDLOCK_TIMEOUT, 0);
+            single_flight_dismiss(flight, &follower, late, 0);
         }
     rl_loop_owner_end_wait(&sync->loop, &follower.wait);
     if (follower.wait.code == REDLOCK_OK)
@@ -122,10 +122,8 @@ static redlock_code lead(struct rl_single_flight *flight, int64_t wait_ms,
                          void *arg, int *ret_returned)
 {
     redlock_sync *sync = flight->sync;
-    redlock_code code = wait_ms < 0 ? redlock_lock(sync, flight->key, flight->key_len,
-                                                   options, &flight->hold)
-                                    : redlock_lock_for(sync, flight->key, flight->key_len,
-                                                       wait_ms, options, &flight->hold);
+    redlock_code code = redlock_lock_for(sync, flight->key, flight->key_len, wait_ms,
+                                         options, &flight->hold);
     int returned = code == REDLOCK_OK ? call_fn(flight, fn, arg) : 0;
     if (!rl_loop_owner_is_ours(&sync->loop))
         return rl_fail_by_code(REDLOCK_FORKED); /* `fn` forked, and this is the child */
@@ -137,9 +135,9 @@ static redlock_code lead(struct rl_single_flight *flight, int64_t wait_ms,
 }
 
 /* False: another thread was the leader, and failed. */
-static bool lead_or_follow(struct rl_single_flight *flight, int64_t deadline,
-                           const redlock_lock_options *options, redlock_flight_fn *fn,
-                           void *arg, struct outcome *ret)
+static bool lead_or_follow(struct rl_single_flight *flight, int64_t wait_ms,
+                           int64_t deadline, const redlock_lock_options *options,
+                           redlock_flight_fn *fn, void *arg, struct outcome *ret)
 {
     redlock_sync *sync = flight->sync;
     bool leader_failed = false;
@@ -148,13 +146,17 @@ static bool lead_or_follow(struct rl_single_flight *flight, int64_t deadline,
     *ret = (struct outcome){.led = !other};
     if (other) {
         ret->code =
-            follow(sync, other, deadline, options->stop, &ret->returned, &leader_failed);
+            follow(sync, other, deadline, wait_ms == 0 ? REDLOCK_TAKEN : REDLOCK_TIMEOUT,
+                   options->stop, &ret->returned, &leader_failed);
         rl_loop_owner_unlock(&sync->loop);
         return !leader_failed;
     }
     LIST_INSERT_HEAD(&sync->flights.all, flight, link);
     rl_loop_owner_unlock(&sync->loop);
-    ret->code = lead(flight, rl_left_ms(deadline), options, fn, arg, &ret->returned);
+    int64_t left_ms = wait_ms > 0 ? rl_left_ms(deadline) : wait_ms;
+    if (wait_ms > 0 && left_ms == 0)
+        left_ms = 1; /* it still waits: one attempt has another result */
+    ret->code = lead(flight, left_ms, options, fn, arg, &ret->returned);
     return true;
 }
 
@@ -175,7 +177,7 @@ redlock_code redlock_single_flight(redlock_sync *sync, const void *key, size_t k
     TAILQ_INIT(&flight.followers);
     rl_loop_owner_ref(&sync->loop);
     int64_t deadline = rl_in_ms(wait_ms);
-    while (!lead_or_follow(&flight, deadline, &mine, fn, arg, &outcome))
+    while (!lead_or_follow(&flight, wait_ms, deadline, &mine, fn, arg, &outcome))
         ;
     rl_loop_owner_unref(&sync->loop);
     if (outcome.code != REDLOCK_OK)

@@ -88,19 +88,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* A copy with this client's own callbacks; the asynchronous client checks the rest. */
-static const redlock_options *own_options(redlock_sync *sync,
-                                          const redlock_options *options,
-                                          redlock_options *mine)
-{
-    if (!options || options->size < offsetof(redlock_options, log))
-        return options;
-    rl_copy_sized(mine, sizeof(*mine), options, options->size);
-    mine->size = options->size < sizeof(*mine) ? options->size : sizeof(*mine);
-    rl_sync_telemetry_init(&sync->telemetry, &sync->loop, mine);
-    return mine;
-}
-
 redlock_code redlock_sync_new(const char *const *uris, size_t count,
                               const redlock_options *options, redlock_sync **ret_sync)
 {
@@ -117,14 +104,17 @@ redlock_code redlock_sync_new(const char *const *uris, size_t count,
                    : rl_fail(REDLOCK_SYSTEM, REDLOCK_REASON_RESOURCES,
                              "cannot create an event loop: %s", strerror(errno));
     if (code == REDLOCK_OK)
-        code = redlock_client_new(sync->loop.base, uris, count,
-                                  own_options(sync, options, &mine), &client);
+        code = rl_options_read(options, &mine);
+    if (code == REDLOCK_OK) {
+        rl_sync_telemetry_init(&sync->telemetry, &sync->loop, &mine);
+        code = redlock_client_new(sync->loop.base, uris, count, &mine, &client);
+    }
     if (code == REDLOCK_OK) {
         rl_process_leases_init(&sync->leases, &sync->loop, client,
                                sync->telemetry.trace != NULL);
         sync->nodes = redlock_client_nodes(client);
         sync->quorum = redlock_client_quorum(client);
-        sync->max_ttl_ms = options ? options->max_ttl_ms : 0;
+        sync->max_ttl_ms = mine.max_ttl_ms;
         int error = rl_system_start_thread(&sync->thread, "redlock", run, sync);
         if (error != 0)
             code = rl_fail(REDLOCK_SYSTEM, REDLOCK_REASON_RESOURCES,

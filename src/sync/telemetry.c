@@ -118,10 +118,9 @@ static void telemetry_answer(struct rl_loop_owner *loop, struct rl_job *job)
     struct question *question = (struct question *)job;
     redlock_stats *stats = question->stats;
     redlock_code code = redlock_client_stats(question->sync->leases.client, stats);
-    size_t known = offsetof(redlock_stats, events_dropped) + sizeof(stats->events_dropped);
     if (code != REDLOCK_OK)
         question->call.wait.error = *redlock_last_error();
-    else if (stats->size >= known)
+    else
         stats->events_dropped += question->sync->telemetry.dropped;
     rl_loop_owner_finish_wait(loop, &question->call.wait, code);
 }

@@ -63,7 +63,10 @@ void a_client_counts()
 {
     redlock::client nodes(uris, patient());
     redlock::guard(nodes, {"counted"}).unlock();
-    check(nodes.stats().acquire_results[REDLOCK_OK] == 1, "one acquire");
+    redlock_stats stats;
+    redlock_stats_init(&stats);
+    nodes.stats(stats);
+    check(stats.acquire_results[REDLOCK_OK] == 1, "one acquire");
     std::string text = nodes.prometheus({{"job", "test"}});
     check(text.find("\nredlock_acquires_total{job=\"test\",result=\"ok\"} 1\n") !=
               std::string::npos,
@@ -90,6 +93,16 @@ void options_that_differ(const redlock::client &nodes)
     differs([](redlock_lock_options &options) { options.kind = REDLOCK_KIND_SHARED; });
     differs([](redlock_lock_options &options) { options.watchdog = false; });
     differs([](redlock_lock_options &options) { options.user = &options; });
+    struct later { /* the options of a newer program */
+        redlock_lock_options known;
+        long more[4];
+    } longer{redlock::default_options(), {}};
+    longer.known.size = sizeof(longer);
+    redlock::mutex plain(nodes, "plain"), later(nodes, "later", longer.known);
+    check(redlock::scoped_lock(plain, later).owns_lock(), "none of them is set");
+    longer.more[3] = 1;
+    redlock::mutex newer(nodes, "newer", longer.known);
+    expect_error(REDLOCK_UNSUPPORTED, [&] { newer.lock(); });
     redlock_lock_options same = redlock::default_options();
     same.ttl_ms = 5000;
     redlock::mutex one(nodes, "one", same), two(nodes, "two", same);
@@ -120,6 +133,16 @@ void mutexes_in_one_round()
 
 void a_stop_ends_the_wait()
 {
+    redlock::client other(uris, patient());
+    redlock::stop stop(other);
+    redlock::guard held(other, {"stop"});
+    in_threads(2, [&](int i) {
+        if (i == 0)
+            stop.request_stop();
+        else
+            check(!redlock::guard(other, {"stop"}, stop), "it is stopped");
+    });
+    expect_error(REDLOCK_BAD_KEY, [&] { redlock::guard(other, {""}, stop); });
 #ifdef __cpp_lib_jthread
     redlock::client nodes(uris, patient());
     redlock::guard mine(nodes, {"stopped"});

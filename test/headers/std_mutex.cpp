@@ -427,7 +427,16 @@ void what_cannot_be_done()
     } catch (const redlock::error &error) {
         check(std::string(error.what()) == "key is empty" &&
                   error.reason() == REDLOCK_REASON_EMPTY &&
-                  std::string(error.why().field) == "key",
+                  std::string(error.field()) == "key",
+              error.what());
+    }
+    redlock::client nobody({"unix:///nowhere/1", "unix:///nowhere/2"});
+    try {
+        redlock::mutex(nobody, "mutex").try_lock();
+        throw failed("no node");
+    } catch (const redlock::error &error) { /* it names the nodes */
+        check(error.code() == REDLOCK_NO_QUORUM &&
+                  std::string(error.what()).find("unix:///nowhere/2") != std::string::npos,
               error.what());
     }
     mutex.lock();

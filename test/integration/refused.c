@@ -259,7 +259,7 @@ static const struct {
 } lease_rows[] = {
     OF_BOTH(LEASE),
     OF_KINDS(LEASE),
-    {LEASE(.size = 0), NO_SIZE("options", "lease_options")},
+    {LEASE(.size = 0), NO_SIZE("lease_options")},
     {LEASE(.wait_ms = INT64_MAX), LESS("wait_ms", INT64_MAX, 31622400000)},
     {LEASE(.wait_ms = -2), LESS("wait_ms", -2, -1)},
     {LEASE(.wait_ms = REDLOCK_UNKNOWN), LESS("wait_ms", -3, -1)},
@@ -294,7 +294,7 @@ static const struct {
 } lock_rows[] = {
     OF_BOTH(LOCK),
     OF_KINDS(LOCK),
-    {LOCK(.size = 0), NO_SIZE("options", "lock_options")},
+    {LOCK(.size = 0), NO_SIZE("lock_options")},
     {LOCK(.handoffs = 64), LESS("handoffs", 64, 63)},
     {LOCK(.kind = REDLOCK_KIND_RECORD), WHY(BAD_OPTION, OUT_OF_RANGE, "kind", 0, 0,
                                             "is record, which is no lock of a thread")},
@@ -421,8 +421,9 @@ Test(refused, times)
     REFUSES(adopt(client, "job", 3, "token", -2, NULL, &lease), LESS("valid_ms", -2, 0));
     REFUSES(adopt(client, "job", 3, "token", REDLOCK_FOREVER, NULL, &lease),
             LESS("valid_ms", -1, 0));
-    REFUSES(lock_for(sync, "job", 3, -1, NULL, &hold), LESS("wait_ms", -1, 0));
-    REFUSES(lock_for(sync, "job", 3, REDLOCK_UNKNOWN, NULL, &hold), LESS("wait_ms", -3, 0));
+    REFUSES(lock_for(sync, "job", 3, -2, NULL, &hold), LESS("wait_ms", -2, -1));
+    REFUSES(lock_for(sync, "job", 3, REDLOCK_UNKNOWN, NULL, &hold),
+            LESS("wait_ms", -3, -1));
     REFUSES(lock_many(sync, two, 2, -2, NULL, &hold), LESS("wait_ms", -2, -1));
     REFUSES(lock_many(sync, two, 2, REDLOCK_UNKNOWN, NULL, &hold), LESS("wait_ms", -3, -1));
     REFUSES(single_flight(sync, "job", 3, -2, NULL, never_fly, NULL, NULL, NULL),
@@ -498,6 +499,6 @@ Test(refused, admissions_and_statistics)
                        &(struct refusal)WHY(BAD_OPTION, NONE, "how", 0, 0,
                                             "has promises: only NEW, AT_ONCE and WAIT take "
                                             "them, and NONE excludes others"));
-    REFUSES(client_stats(client, &stats), NO_SIZE("stats", "stats"));
-    REFUSES(sync_stats(alone.sync, &stats), NO_SIZE("stats", "stats"));
+    REFUSES(client_stats(client, &stats), NO_SIZE("stats"));
+    REFUSES(sync_stats(alone.sync, &stats), NO_SIZE("stats"));
 }

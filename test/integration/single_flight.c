@@ -142,6 +142,8 @@ Test(single_flight, a_follower_may_stop_waiting)
     one[2].worker.wait_ms = 20;
     one[3].worker.options.stop = stop;
     cr_assert_eq(worker_done(&one[2].worker, job_fly), REDLOCK_TIMEOUT);
+    one[2].worker.wait_ms = REDLOCK_ONE_ATTEMPT;
+    cr_assert_eq(worker_done(&one[2].worker, job_fly), REDLOCK_TAKEN);
     worker_do(&one[3].worker, job_fly);
     SYNC_QUORUM_UNTIL(sync_quorum_followers(c.sync) == 2);
     redlock_stop_all(stop);

@@ -239,18 +239,19 @@ Test(stats, of_a_node_that_refuses)
     quorum_close(&s);
 }
 
-/* Structs of an older program end earlier. */
+/* Those of a newer program are longer; a node's may end earlier. */
 Test(stats, structs_of_other_sizes)
 {
     struct quorum s;
     quorum_open(&s, 3);
     redlock_lease *lease = quorum_hold(&s, "k", NULL);
-    char room[sizeof(redlock_stats) + 64];
+    _Alignas(redlock_stats) char room[sizeof(redlock_stats) + 64];
     redlock_node_stats node = {.errors = 77};
     redlock_stats *stats = (redlock_stats *)room;
     memset(room, 1, sizeof(room));
-    redlock_stats_init_sized(stats, offsetof(redlock_stats, acquire_results),
-                             offsetof(redlock_node_stats, errors));
+    redlock_stats_init_sized(stats, offsetof(redlock_stats, acquire_results), 0);
+    cr_assert_eq(redlock_client_stats(s.client, stats), REDLOCK_BAD_OPTION);
+    redlock_stats_init_sized(stats, sizeof(*stats), offsetof(redlock_node_stats, errors));
     stats->nodes = &node;
     stats->room = 1;
     cr_assert_eq(redlock_client_stats(s.client, stats), REDLOCK_OK);
@@ -258,12 +259,14 @@ Test(stats, structs_of_other_sizes)
     EXPECT(stats->count, 1);
     EXPECT(node.connected, 1);
     EXPECT(node.errors, 77);
-    for (size_t i = offsetof(redlock_stats, acquire_results); i < sizeof(room); i++)
+    for (size_t i = sizeof(*stats); i < sizeof(room); i++)
         cr_assert_eq(room[i], 1, "byte %zu", i);
     redlock_stats_init_sized(stats, sizeof(room), sizeof(node));
     cr_assert_eq(redlock_client_stats(s.client, stats), REDLOCK_OK);
     for (size_t i = sizeof(redlock_stats); i < sizeof(room); i++)
         cr_assert_eq(room[i], 0, "a newer program's member");
+    room[sizeof(room) - 1] = 1;
+    cr_assert_eq(redlock_client_stats(s.client, stats), REDLOCK_UNSUPPORTED);
     redlock_lease_free(lease);
     quorum_close(&s);
 }

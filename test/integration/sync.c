@@ -106,13 +106,14 @@ Test(sync, lock_for_ends)
     sync_quorum_open(&c, 3);
     redlock_sync *other = sync_quorum_sync(&c);
     cr_assert_eq(redlock_lock_for(c.sync, "job", 3, 0, NULL, &hold), REDLOCK_OK);
-    cr_assert_eq(redlock_lock_for(c.sync, "job", 3, 0, NULL, &none), REDLOCK_TIMEOUT);
+    cr_assert_eq(redlock_lock_for(c.sync, "job", 3, 0, NULL, &none), REDLOCK_TAKEN);
     cr_assert_eq(redlock_lock_for(c.sync, "job", 3, 30, NULL, &none), REDLOCK_TIMEOUT);
-    cr_assert_eq(redlock_lock_for(other, "job", 3, 0, NULL, &none), REDLOCK_TIMEOUT);
+    cr_assert_eq(redlock_lock_for(other, "job", 3, 0, NULL, &none), REDLOCK_TAKEN);
     cr_assert_eq(redlock_lock_for(other, "job", 3, 30, NULL, &none), REDLOCK_TIMEOUT);
     cr_assert_null(none);
     redlock_hold_free(hold);
-    cr_assert_eq(redlock_lock_for(c.sync, "job", 3, INT64_MAX, NULL, &hold), REDLOCK_OK);
+    cr_assert_eq(redlock_lock_for(c.sync, "job", 3, REDLOCK_FOREVER, NULL, &hold),
+                 REDLOCK_OK);
     redlock_hold_free(hold);
     redlock_sync_free(other);
     SYNC_QUORUM_UNTIL(servers_keys(&c.servers) == 0);
@@ -341,7 +342,7 @@ Test(sync, waiting_threads_time_out)
     queue_up(&c, worker, 4, NULL);
     redlock_hold *none = NULL;
     cr_assert_eq(redlock_try_lock(c.sync, "job", 3, NULL, &none), REDLOCK_TAKEN);
-    for (int64_t ms = 0; ms < 200; ms = 3 * ms + 1) {
+    for (int64_t ms = 1; ms < 200; ms = 3 * ms + 1) {
         int64_t begun = sync_quorum_clock_ms();
         cr_assert_eq(redlock_lock_for(c.sync, "job", 3, ms, NULL, &none), REDLOCK_TIMEOUT);
         cr_assert_geq(sync_quorum_clock_ms() - begun, ms);

@@ -69,15 +69,6 @@ static void note_release(redlock_hold *hold, redlock_code why, redlock_reason re
     atomic_fetch_add(reported, right ? 1 : 1000);
 }
 
-/* A program of an older version: a field that it does not know is off. */
-static redlock_lock_options older_options(void)
-{
-    redlock_lock_options options = sync_quorum_lock_options();
-    options.release_on_free = true;
-    options.size = offsetof(redlock_lock_options, release_on_free);
-    return options;
-}
-
 static redlock_hold *hold_key(struct sync_quorum *c, const char *key,
                               const redlock_lock_options *options)
 {
@@ -91,18 +82,16 @@ Test(sync_free, client_is_freed_and_releases_what_is_held)
 {
     struct sync_quorum c;
     atomic_uint reported = 0;
-    redlock_lock_options options = sync_quorum_lock_options(), older = older_options();
+    redlock_lock_options options = sync_quorum_lock_options();
     options.release_on_free = true;
     options.on_lost = note_release;
     options.lost_arg = &reported;
     sync_quorum_open(&c, 3);
     redlock_hold *released = hold_key(&c, "released", &options);
     redlock_hold *kept = hold_key(&c, "kept", NULL);
-    redlock_hold *unknown = hold_key(&c, "unknown", &older);
     sync_quorum_free_client(&c);
     cr_assert_eq(servers_with(&c.servers, "released", NULL), 3);
     cr_assert_eq(servers_with(&c.servers, "kept", redlock_hold_token(kept)), 3);
-    cr_assert_eq(servers_with(&c.servers, "unknown", redlock_hold_token(unknown)), 3);
     cr_assert_eq(reported, 1);
     cr_assert(redlock_hold_lost(released));
     cr_assert_eq(redlock_hold_valid_ms(released), 0);
@@ -110,7 +99,6 @@ Test(sync_free, client_is_freed_and_releases_what_is_held)
     cr_assert_eq(redlock_unlock(released, 0), REDLOCK_CLOSED);
     redlock_hold_free(released);
     redlock_hold_free(kept);
-    redlock_hold_free(unknown);
     sync_quorum_close(&c);
 }
 

@@ -23,9 +23,8 @@ struct refusal {
 #define RANGE(code, field, value, bound) WHY(code, OUT_OF_RANGE, field, value, bound, NULL)
 #define LESS(field, value, bound)        RANGE(BAD_OPTION, field, value, bound)
 #define EMPTY(code, field)               WHY(code, EMPTY, field, 0, 1, "is empty")
-#define NO_SIZE(what, name)                                                                \
-    WHY(BAD_OPTION, NOT_SET, "size", 0, 0,                                                 \
-        "is not set: make the " what " by redlock_" name "_init()")
+#define NO_SIZE(name)                                                                      \
+    WHY(BAD_OPTION, NOT_SET, "size", 0, 0, "is not set: call redlock_" name "_init()")
 #define NO_CALLBACK                                                                        \
     WHY(BAD_OPTION, NOT_SET, "callback", 0, 0, "is NULL, and must be a function")
 #define RESERVED                                                                           \

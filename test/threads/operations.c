@@ -453,7 +453,7 @@ static bool look_around(struct actor *actor)
     actor_expect(actor, "lock of no key", redlock_lock(actor->sync, "", 0, NULL, &none),
                  BIT(BAD_KEY));
     actor_expect(actor, "lock_for in the past",
-                 actor_lock_for(actor, CALM, -1, NULL, &none), BIT(BAD_OPTION));
+                 actor_lock_for(actor, CALM, -2, NULL, &none), BIT(BAD_OPTION));
     return true;
 }
 

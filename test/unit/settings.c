@@ -52,6 +52,13 @@ static redlock_settings *read_settings(const char *file, const char *nodes)
     return settings;
 }
 
+static const redlock_options *options_of(const redlock_settings *settings)
+{
+    static redlock_options options;
+    cr_assert_eq(redlock_settings_options(settings, &options), REDLOCK_OK);
+    return &options;
+}
+
 static void refused(const char *file, redlock_code code, redlock_reason reason,
                     const char *text)
 {
@@ -74,7 +81,7 @@ Test(settings, defaults)
     redlock_settings *settings = read_settings(NULL, "unix:///a");
     redlock_options defaults;
     redlock_options_init(&defaults);
-    cr_assert_eq(memcmp(settings->options, &defaults, sizeof(defaults)), 0);
+    cr_assert_eq(memcmp(options_of(settings), &defaults, sizeof(defaults)), 0);
     cr_assert_eq(settings->ttl_ms, REDLOCK_TTL_MS);
     cr_assert_eq(settings->wait_ms, REDLOCK_FOREVER);
     cr_assert_eq(settings->count, 1);
@@ -93,7 +100,7 @@ Test(settings, each_key_of_the_file)
                "tls = yes\ncacert = ca\ncacertdir = dir\ncert = crt\nkey = k\n"
                "sni = name\ninsecure = yes\n");
     redlock_settings *settings = read_settings("other", NULL);
-    const redlock_options *options = settings->options;
+    const redlock_options *options = options_of(settings);
     cr_assert_eq(settings->count, 3);
     cr_assert_str_eq(settings->uris[1], "redis://b");
     cr_assert(settings->ttl_ms == 1500 && settings->wait_ms == 0);
@@ -179,7 +186,7 @@ Test(settings, a_set_user_id_program_takes_nothing_from_the_environment)
         bool is_default = settings->ttl_ms == REDLOCK_TTL_MS &&
                           settings->wait_ms == REDLOCK_FOREVER &&
                           strcmp(settings->uris[0], "unix:///default") == 0 &&
-                          memcmp(settings->options, &defaults, sizeof(defaults)) == 0;
+                          memcmp(options_of(settings), &defaults, sizeof(defaults)) == 0;
         cr_assert_eq(is_default, is_set_user_id, "%s", variable[0]);
         redlock_settings_free(settings);
         unsetenv(variable[0]);
@@ -196,8 +203,8 @@ Test(settings, the_environment_overrides_the_file)
     redlock_settings *settings = read_settings(NULL, NULL);
     cr_assert_str_eq(settings->uris[0], "unix:///variable");
     cr_assert(settings->ttl_ms == 2000 && settings->wait_ms == REDLOCK_FOREVER);
-    cr_assert_str_eq(settings->options->password, "hush");
-    cr_assert_null(settings->options->password_file);
+    cr_assert_str_eq(options_of(settings)->password, "hush");
+    cr_assert_null(options_of(settings)->password_file);
     redlock_settings_free(settings);
     settings = read_settings(NULL, "unix:///argument");
     cr_assert_str_eq(settings->uris[0], "unix:///argument");
@@ -362,6 +369,24 @@ Test(settings, durations)
         if (code != REDLOCK_OK)
             cr_assert_str_eq(redlock_last_error()->field, "text");
     }
+}
+
+/* A program of an earlier release, which has less options, must not ignore one. */
+Test(settings, an_option_that_the_program_does_not_know)
+{
+    enum { KNOWN = offsetof(redlock_options, durable) };
+    redlock_options options = {.size = 77, .durable = true};
+    write_file("other", "nodes = unix:///a\nmax-ttl = 60s\n");
+    redlock_settings *settings = read_settings("other", NULL);
+    cr_assert_eq(redlock_settings_options_sized(settings, &options, KNOWN), REDLOCK_OK);
+    cr_assert(options.size == KNOWN && options.max_ttl_ms == 60000 && options.durable);
+    redlock_settings_free(settings);
+    write_file("other", "nodes = unix:///a\ndurable = yes\n");
+    settings = read_settings("other", NULL);
+    cr_assert_eq(redlock_settings_options_sized(settings, &options, KNOWN),
+                 REDLOCK_UNSUPPORTED);
+    cr_assert(options.max_ttl_ms == 60000, "it is unchanged");
+    redlock_settings_free(settings);
 }
 
 Test(settings, one_allocation_fails)

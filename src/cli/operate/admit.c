@@ -379,8 +379,9 @@ static void say_of_longest_ttl(const struct admit *admit)
 {
     char span[CLI_SPAN];
     int64_t max_ttl_ms = admit->cli->options.max_ttl_ms;
-    if (founds(admit) && max_ttl_ms > 0 &&
-        max_ttl_ms == admit->cli->settings->options->max_ttl_ms)
+    redlock_options found;
+    redlock_settings_options(admit->cli->settings, &found);
+    if (founds(admit) && max_ttl_ms > 0 && max_ttl_ms == found.max_ttl_ms)
         cli_say(admit->cli,
                 "no fenced lock of these nodes will have a TTL above %s, by max-ttl of the "
                 "configuration",

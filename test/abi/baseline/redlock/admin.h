@@ -49,8 +49,7 @@ typedef struct redlock_inspection {
     unsigned waiting;
     int64_t fence;
     int64_t since_ms;
-    int64_t
-        waited_ms;
+    int64_t waited_ms;
 } redlock_inspection;
 typedef void redlock_inspect_fn(redlock_client *client,
                                 const redlock_inspection *inspection, void *arg);
@@ -123,8 +122,7 @@ typedef struct redlock_node_health {
     int64_t quarantine_us;
     int64_t max_ttl_us;
     unsigned promises;
-    int64_t
-        certificate_us;
+    int64_t certificate_us;
 } redlock_node_health;
 typedef enum redlock_health {
     REDLOCK_FIT,
