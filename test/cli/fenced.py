@@ -57,23 +57,6 @@ def _(quorum):
     equal(quorum.values("k"), [None] * 5, "values")
 
 
-@case("run --fence: it rises also if some nodes forget it, and if one is ahead")
-def _(quorum):
-    admit(quorum)
-    last = 0
-    for turn in range(12):
-        now = int(run(quorum, "-n", "--fence", "k", *SHOW).expect(0).out)
-        check(now > last, f"{now} after {last}")
-        last = now
-        for index in (turn % 5, (turn + 2) % 5):
-            quorum[index].call("DEL", "k!fence")
-    last += 3000000  # us: not further than a fence may be ahead of the clocks
-    for index in (0, 2, 3):
-        quorum[index].call("SET", "k!fence", last)
-    now = int(run(quorum, "-n", "--fence", "k", *SHOW).expect(0).out)
-    equal(now, last + 1, "the fence behind one that is ahead")
-
-
 @case("run: a plain lock has no fence, also within a fenced one")
 def _(quorum):
     admit(quorum)

@@ -394,20 +394,6 @@ def _(quorum):
     check(not lab.is_alive(shell) and os.path.exists(heard), "it was killed")
 
 
-@case("three nodes hang for less than a TTL: the lock is kept")
-def _(quorum):
-    job = Job(quorum, trap="'exit 3' TERM")
-    with job.frozen():
-        first = quorum.expires_us("k")
-        stop(*quorum.servers[:3])
-    lab.wait_for(lambda: lab.now_us() > first - LONG_US / 2, "an extension that fails")
-    resume(*quorum.servers[:3])
-    lab.wait_for(lambda: quorum.expires_us("k") > first + 1000000, "an extension that succeeds")
-    job.is_well()
-    job.end_well(3)
-    equal(quorum.keys(), 0, "keys")
-
-
 @case("all nodes restart without their data: 124 before the old deadline")
 def _(quorum):
     job = Job(quorum)
@@ -448,17 +434,6 @@ def _(quorum):
     for server in quorum.servers:
         server.call("SET", "k", "token@someone", "PX", 600000)
     job.end(124, err="k: the lock is lost: k is held by .*someone; the command is stopped\n")
-
-
-@case("break on a minority of the nodes: the lock is kept, and recreated there")
-def _(quorum):
-    job = Job(quorum, trap="'exit 5' TERM")
-    [token] = set(quorum.values("k"))
-    for index in (0, 1):
-        quorum[index].call("DEL", "k")
-    lab.wait_for(lambda: quorum.values("k") == [token] * 5, "the token on all nodes")
-    job.is_well()
-    job.end_well(5)
 
 
 lab.main()

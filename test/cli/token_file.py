@@ -163,15 +163,6 @@ def _(quorum):
     equal(quorum.values("k"), ["other"] * 3 + [None] * 2, "values")
 
 
-@case("a lock that a minority of the nodes forgot is extended, and recreated there")
-def _(quorum):
-    kept = Kept(quorum)
-    quorum[0].call("DEL", "k")
-    quorum[1].call("DEL", "k")
-    kept.call("extend").expect(0)
-    equal(quorum.values("k"), [kept.token] * 5, "values")
-
-
 @case("a lock that a majority of the nodes forgot is gone: 1, and nothing of it stays")
 def _(quorum):
     kept = Kept(quorum)
@@ -324,15 +315,6 @@ def _(quorum):
     bare(quorum, "release", token="6f1b2", by="stdin").expect(2)
     bare(quorum, "release", token="6f1b2a", by="stdin").expect(0)
     equal(quorum.keys(), 0, "keys")
-
-
-@case("an extension to a shorter TTL never expires a key earlier: it may arrive late")
-def _(quorum):
-    token = redlock("acquire", *PATIENT, "-t", "60s", "k",
-                    env=on(quorum)).expect(0).out.strip()
-    bare(quorum, "extend", "-t", "2s", token=token, by="stdin").expect(0)
-    for node in quorum:
-        check(node.call("PTTL", "k") > 50000, "cut down")
 
 
 @case("a token file goes before REDLOCK_TOKEN, and that before stdin")

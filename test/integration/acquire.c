@@ -134,42 +134,6 @@ Test(acquire, all_patterns_of_occupied_nodes)
     quorum_close(&s);
 }
 
-Test(acquire, one_node_and_even_numbers)
-{
-    static const unsigned quorum[] = {0, 1, 2, 2, 3};
-    for (unsigned n = 1; n <= 4; n++) {
-        struct quorum s;
-        struct reported reported;
-        quorum_open(&s, n);
-        cr_assert_eq(redlock_client_nodes(s.client), n);
-        cr_assert_eq(redlock_client_quorum(s.client), quorum[n]);
-        redlock_lease *lease = quorum_acquire(&s, "job", NULL, &reported);
-        cr_assert_eq(reported.result.code, REDLOCK_OK);
-        cr_assert_eq(reported.result.granted, quorum[n]);
-        quorum_free_lease(&s, lease);
-        quorum_close(&s);
-    }
-}
-
-Test(acquire, a_quorum_of_all)
-{
-    redlock_options options = quorum_options();
-    options.quorum = 5;
-    struct quorum s;
-    struct reported reported;
-    quorum_open_with(&s, 5, &options);
-    redlock_lease *lease = quorum_acquire(&s, "job", NULL, &reported);
-    cr_assert_eq(reported.result.code, REDLOCK_OK);
-    cr_assert_eq(reported.result.granted, 5);
-    redlock_lease_free(lease);
-    servers_do(&s.servers, 2, "SET other stranger PX 90000");
-    lease = quorum_acquire(&s, "other", NULL, &reported);
-    cr_assert_eq(reported.result.code, REDLOCK_TAKEN);
-    cr_assert_eq(servers_with(&s.servers, "other", NULL), 4);
-    redlock_lease_free(lease);
-    quorum_close(&s);
-}
-
 Test(acquire, prefix_and_label_are_on_the_nodes)
 {
     redlock_options options = quorum_options();
@@ -210,29 +174,6 @@ Test(acquire, a_hundred_keys_at_once)
         redlock_lease_free(lease[i]);
     }
     quorum_close_empty(&s);
-}
-
-/* Two clients acquire the same key at the same moment: never both hold it. */
-Test(acquire, never_two_at_once)
-{
-    struct quorum s;
-    quorum_open(&s, 5);
-    redlock_client *other = quorum_client(&s, NULL);
-    redlock_lease_options options = quorum_lease_options();
-    for (int i = 0; i < 100; i++) {
-        struct reported a = {0}, b = {0};
-        redlock_lease *first, *second;
-        first = quorum_start(&s, "job", &options, &a);
-        cr_assert_eq(redlock_acquire(other, "job", 3, &options, reported_note, &b, &second),
-                     REDLOCK_OK);
-        LOOP_UNTIL(s.base, a.times && b.times);
-        cr_assert_leq((a.result.code == REDLOCK_OK) + (b.result.code == REDLOCK_OK), 1);
-        redlock_lease_free(first);
-        redlock_lease_free(second);
-        LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
-    }
-    redlock_client_free(other);
-    quorum_close(&s);
 }
 
 struct thread {

@@ -403,33 +403,3 @@ Test(admit, is_needed_for_a_fenced_lock)
     redlock_lease_free(lease);
     quorum_close(&s);
 }
-
-/* Two operators at once: one wins, or what both wrote is removed again. */
-Test(admit, by_two_at_once)
-{
-    struct quorum s;
-    quorum_open(&s, 5);
-    redlock_client *first = s.client, *second = quorum_client(&s, NULL);
-    quorum_await_ready(&s);
-    s.client = second;
-    quorum_await_ready(&s);
-    for (int turn = 0; turn < 10; turn++) {
-        struct admitted a = {0}, b = {0};
-        cr_assert_eq(redlock_admit(first, REDLOCK_ADMIT_AT_ONCE, 0, admitted_note, &a),
-                     REDLOCK_OK);
-        cr_assert_eq(redlock_admit(second, REDLOCK_ADMIT_AT_ONCE, 0, admitted_note, &b),
-                     REDLOCK_OK);
-        LOOP_UNTIL(s.base, a.times > 0 && b.times > 0);
-        unsigned done = (a.result.code == REDLOCK_OK) + (b.result.code == REDLOCK_OK);
-        cr_assert_leq(done, 1);
-        cr_assert_eq(marked(&s), done ? 5 : 0);
-        servers_do_first(&s.servers, 5, "FLUSHALL");
-        redlock_client_free(first);
-        redlock_client_free(second);
-        first = quorum_client(&s, NULL);
-        s.client = second = quorum_client(&s, NULL);
-        quorum_await_ready(&s);
-    }
-    redlock_client_free(first);
-    quorum_close(&s);
-}

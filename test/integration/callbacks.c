@@ -14,75 +14,6 @@ static void run_passes(struct quorum *s, int passes)
         loop_pass(s->base);
 }
 
-/* --- cancelling and freeing at each moment --- */
-
-Test(callbacks, acquire_cancelled_at_each_moment)
-{
-    struct quorum s;
-    redlock_lease_options options = quorum_lease_options();
-    quorum_open(&s, 5);
-    redlock_client *fresh = NULL;
-    unsigned cancelled = 0;
-    for (int moment = 0; moment < 2 * MOMENTS; moment++) {
-        bool connected = moment % 2;
-        redlock_client *client = connected ? s.client : (fresh = quorum_client(&s, NULL));
-        struct reported reported = {0};
-        redlock_lease *lease;
-        cr_assert_eq(
-            redlock_acquire(client, "job", 3, &options, reported_note, &reported, &lease),
-            REDLOCK_OK);
-        run_passes(&s, moment / 2);
-        redlock_cancel(lease);
-        redlock_cancel(lease);
-        LOOP_UNTIL(s.base, reported.times > 0);
-        cancelled += reported.result.code == REDLOCK_CANCELLED;
-        cr_assert(reported.result.code == REDLOCK_CANCELLED ||
-                  reported.result.code == REDLOCK_OK);
-        cr_assert_eq(redlock_valid_ms(lease) > 0, reported.result.code == REDLOCK_OK);
-        redlock_lease_free(lease);
-        LOOP_UNTIL(s.base, servers_keys(&s.servers) == 0);
-        loop_run_for(s.base, 20);
-        cr_assert_eq(servers_keys(&s.servers), 0);
-        cr_assert_eq(reported.times, 1);
-        redlock_client_free(fresh);
-        fresh = NULL;
-    }
-    cr_assert_gt(cancelled, 1);
-    quorum_close(&s);
-}
-
-static void free_at_each_moment(struct quorum *s, const redlock_lease_options *options)
-{
-    for (int moment = 0; moment < MOMENTS; moment++) {
-        struct reported reported;
-        redlock_lease *lease = quorum_start(s, "job", options, &reported);
-        run_passes(s, moment);
-        unsigned times = reported.times;
-        quorum_free_lease(s, lease);
-        cr_assert_eq(servers_with(&s->servers, "job", NULL), 5);
-        if (!options->fenced)
-            cr_assert_eq(servers_keys(&s->servers), 0);
-        cr_assert_eq(reported.times, times);
-    }
-    quorum_close(s);
-}
-
-Test(callbacks, lease_freed_at_each_moment)
-{
-    struct quorum s;
-    redlock_lease_options options = quorum_lease_options();
-    quorum_open(&s, 5);
-    free_at_each_moment(&s, &options);
-}
-
-Test(callbacks, fenced_lease_freed_at_each_moment)
-{
-    struct quorum s;
-    redlock_lease_options options = quorum_fenced_options();
-    quorum_open_fenced(&s, 5, NULL);
-    free_at_each_moment(&s, &options);
-}
-
 /* An acquired key is released, also if the acquire ends with its client. */
 Test(callbacks, client_freed_at_each_moment)
 {
@@ -117,27 +48,6 @@ Test(callbacks, client_freed_at_each_moment)
 }
 
 /* --- two operations that overlap --- */
-
-Test(callbacks, released_while_it_extends)
-{
-    struct quorum s;
-    quorum_open(&s, 5);
-    for (int moment = 0; moment < 6; moment++) {
-        struct reported extended = {0}, released = {0};
-        redlock_lease *lease = quorum_hold(&s, "job", NULL);
-        cr_assert_eq(redlock_extend(lease, 0, reported_note, &extended), REDLOCK_OK);
-        run_passes(&s, moment);
-        cr_assert_eq(redlock_release(lease, reported_note, &released), REDLOCK_OK);
-        EXPECT_REPORTED(&s, &released, REDLOCK_OK);
-        cr_assert_eq(extended.times, 1);
-        cr_assert(extended.result.code == REDLOCK_OK ||
-                  extended.result.code == REDLOCK_CANCELLED);
-        redlock_lease_free(lease);
-        quorum_expect_empty(&s);
-        cr_assert_eq(extended.times + released.times, 2);
-    }
-    quorum_close(&s);
-}
 
 Test(callbacks, disowned_while_it_extends)
 {

@@ -27,25 +27,6 @@ Test(fenced, acquired_extended_and_released)
     quorum_close(&s);
 }
 
-Test(fenced, rise_from_hold_to_hold_and_from_client_to_client)
-{
-    struct quorum s;
-    quorum_open_fenced(&s, 3, NULL);
-    redlock_client *client[] = {s.client, quorum_client(&s, NULL), quorum_client(&s, NULL)};
-    int64_t last = 0;
-    for (unsigned i = 0; i < 60; i++) {
-        s.client = client[i * i % 3];
-        redlock_lease *lease = quorum_hold_fenced(&s, "job");
-        cr_assert_gt(redlock_fence(lease), last);
-        last = redlock_fence(lease);
-        quorum_free_lease(&s, lease);
-    }
-    s.client = client[0];
-    redlock_client_free(client[1]);
-    redlock_client_free(client[2]);
-    quorum_close(&s);
-}
-
 Test(fenced, excludes_as_any_lock_does)
 {
     struct quorum s;
@@ -156,37 +137,6 @@ Test(fenced, scripts_may_be_flushed_at_any_time)
     quorum_close(&s);
 }
 
-/* A server that hung during the acquire: a command that it reads late locks nothing. */
-static void acquire_while_it_hangs(bool knows_the_script)
-{
-    struct quorum s;
-    quorum_open_fenced(&s, 3, NULL);
-    quorum_free_lease(&s, quorum_hold_fenced(&s, "first"));
-    if (!knows_the_script) /* then it is sent again when it is known to be late */
-        servers_do(&s.servers, 2, "SCRIPT FLUSH");
-    servers_stop(&s.servers, 2);
-    redlock_lease *lease = quorum_hold_fenced(&s, "job");
-    int64_t late = redlock_fence(lease) + 1100000;
-    LOOP_UNTIL(s.base, quorum_time_us(&s, 0) > late);
-    servers_cont(&s.servers, 2);
-    LOOP_UNTIL(s.base, quorum_count_votes(lease, "error") == 1);
-    cr_assert_eq(quorum_node(lease, 2)->fault, REDLOCK_FAULT_LATE);
-    cr_assert(servers_text(&s.servers, 2, NULL, "GET job"));
-    cr_assert_eq(servers_with(&s.servers, "job", redlock_token(lease)), 2);
-    redlock_lease_free(lease);
-    quorum_close(&s);
-}
-
-Test(fenced, does_not_lock_on_a_node_that_hung_for_longer_than_a_second)
-{
-    acquire_while_it_hangs(true);
-}
-
-Test(fenced, does_not_lock_with_a_script_that_is_resent_after_a_second)
-{
-    acquire_while_it_hangs(false);
-}
-
 /* --- plain locks --- */
 
 /*
@@ -227,4 +177,104 @@ Test(fenced, plain_clients_are_not_affected)
     cr_assert_eq(servers_with(&s.servers, "!marker", NULL), 3, "it marks no node");
     redlock_lease_free(lease);
     quorum_close(&s);
+}
+
+/* The nodes execute what was sent to them now; their replies are not read yet. */
+static void answer_unread(struct quorum *s)
+{
+    servers_cont_first(&s->servers, s->servers.n);
+    while (servers_with(&s->servers, "job", NULL) > 0)
+        ;
+    servers_settle(&s->servers);
+    servers_stop_first(&s->servers, s->servers.n);
+}
+
+/*
+ * The grants of the acquire have different fences: the lease is held once a quorum stores
+ * the largest. During that round, and if it fails, there is no fencing token.
+ */
+Test(fenced, has_no_fencing_token_before_it_is_held)
+{
+    struct quorum s;
+    struct reported reported = {0};
+    redlock_options client_options = quorum_options();
+    redlock_lease_options options = quorum_quiet_fenced_options();
+    client_options.node_timeout_ms = 1000;
+    quorum_open_fenced(&s, 3, &client_options);
+    for (unsigned i = 0; i < 3; i++)
+        servers_do(&s.servers, i, "SET job!fence %lld PX 60000",
+                   (long long)quorum_time_us(&s, i) + 1000000 * (i + 1));
+    servers_stop_first(&s.servers, 3);
+    redlock_lease *lease = quorum_start(&s, "job", &options, &reported);
+    cr_assert_eq(redlock_fence(lease), 0);
+    event_base_loop(s.base, EVLOOP_NONBLOCK); /* the acquire is written */
+    answer_unread(&s);
+    LOOP_UNTIL(s.base, reported.times > 0 || redlock_fence(lease) > 0);
+    cr_assert_eq(reported.times, 1, "it has a fence while the largest is being stored");
+    cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM);
+    cr_assert_eq(redlock_fence(lease), 0, "after that failed");
+    servers_cont_first(&s.servers, 3);
+    redlock_lease_free(lease);
+    quorum_expect_fences(&s, 1);
+    quorum_close(&s);
+}
+
+/* A server that hung during the acquire: a command that it reads late locks nothing. */
+static void acquire_while_it_hangs(bool knows_the_script)
+{
+    struct quorum s;
+    quorum_open_fenced(&s, 3, NULL);
+    quorum_free_lease(&s, quorum_hold_fenced(&s, "first"));
+    if (!knows_the_script) /* then it is sent again when it is known to be late */
+        servers_do(&s.servers, 2, "SCRIPT FLUSH");
+    servers_stop(&s.servers, 2);
+    redlock_lease *lease = quorum_hold_fenced(&s, "job");
+    int64_t late = redlock_fence(lease) + 1100000;
+    LOOP_UNTIL(s.base, quorum_time_us(&s, 0) > late);
+    servers_cont(&s.servers, 2);
+    LOOP_UNTIL(s.base, quorum_count_votes(lease, "error") == 1);
+    cr_assert_eq(quorum_node(lease, 2)->fault, REDLOCK_FAULT_LATE);
+    cr_assert(servers_text(&s.servers, 2, NULL, "GET job"));
+    cr_assert_eq(servers_with(&s.servers, "job", redlock_token(lease)), 2);
+    redlock_lease_free(lease);
+    quorum_close(&s);
+}
+
+Test(fenced, does_not_lock_on_a_node_that_hung_for_longer_than_a_second)
+{
+    acquire_while_it_hangs(true);
+}
+
+Test(fenced, does_not_lock_with_a_script_that_is_resent_after_a_second)
+{
+    acquire_while_it_hangs(false);
+}
+
+static void fence_that_is(const char *text)
+{
+    struct quorum s;
+    struct reported reported;
+    redlock_lease_options options = quorum_quiet_fenced_options();
+    quorum_open_fenced(&s, 3, NULL);
+    servers_do(&s.servers, 1, "SET job!fence %s", text);
+    redlock_lease *lease = quorum_hold_fenced(&s, "job");
+    LOOP_UNTIL(s.base, quorum_count_votes(lease, "waiting") == 0);
+    cr_assert_eq(quorum_node(lease, 1)->verdict, REDLOCK_VERDICT_ERROR, "%s", text);
+    cr_assert_eq(quorum_node(lease, 1)->fault, REDLOCK_FAULT_FENCE, "%s", text);
+    cr_assert_eq(servers_with(&s.servers, "job", redlock_token(lease)), 2);
+    quorum_free_lease(&s, lease);
+    servers_do(&s.servers, 2, "SET job!fence %s", text);
+    lease = quorum_acquire(&s, "job", &options, &reported);
+    cr_assert_eq(reported.result.code, REDLOCK_NO_QUORUM, "%s", text);
+    quorum_free_lease(&s, lease);
+    for (unsigned i = 0; i < 3; i++)
+        cr_assert(quorum_is(s.client, i, "ready"), "the others' locks are not its fault");
+    redlock_lease_free(quorum_hold_fenced(&s, "other"));
+    quorum_close(&s);
+}
+
+/* Lua reads it as a number that is neither above nor below any other. */
+Test(fenced, fence_that_is_nan)
+{
+    fence_that_is("nan");
 }

@@ -247,21 +247,3 @@ Test(hold, lost_to_another_value)
 {
     lose_to("SET job stranger", REDLOCK_TAKEN);
 }
-
-/* A minority that lost the key gets it again, and the lock goes on. */
-Test(hold, a_minority_is_repaired)
-{
-    struct quorum s;
-    struct holder holder = {0};
-    redlock_lease *lease = open_quiet(&s, 5, &holder, 60000);
-    LOOP_UNTIL(s.base, servers_keys(&s.servers) == 5);
-    servers_do(&s.servers, 0, "DEL job");
-    servers_do(&s.servers, 4, "SET job stranger");
-    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
-    LOOP_UNTIL(s.base, servers_with(&s.servers, "job", redlock_token(lease)) == 4);
-    cr_assert(servers_text(&s.servers, 4, "stranger", "GET job"));
-    cr_assert_eq(holder.lost.times, 0);
-    quorum_free_lease(&s, lease);
-    cr_assert_eq(servers_keys(&s.servers), 1);
-    quorum_close(&s);
-}

@@ -189,20 +189,6 @@ Test(leave, adopt_with_a_deadline)
     close_empty(&s, lease);
 }
 
-/* It was held without a gap, so that a minority may be repaired. */
-Test(leave, adopt_with_a_deadline_repairs)
-{
-    struct quorum s;
-    const char *token = open_left_behind(&s);
-    servers_do(&s.servers, 0, "DEL job");
-    servers_do(&s.servers, 1, "DEL job");
-    redlock_lease *lease = adopt(&s, token, 50000, NULL);
-    quorum_await_ready(&s);
-    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
-    LOOP_UNTIL(s.base, servers_with(&s.servers, "job", token) == 5);
-    close_empty(&s, lease);
-}
-
 Test(leave, adopt_and_let_the_watchdog_extend)
 {
     struct quorum s;
@@ -217,22 +203,6 @@ Test(leave, adopt_and_let_the_watchdog_extend)
     close_empty(&s, lease);
 }
 
-/* The given deadline is trusted: it passes, and is reported as lost. */
-Test(leave, adopt_after_the_deadline)
-{
-    struct quorum s;
-    struct reported lost = {0};
-    redlock_lease_options options = quorum_quiet_options();
-    reported_on_lost(&options, &lost);
-    quorum_open(&s, 3);
-    redlock_lease *lease = adopt(&s, "token", 50, &options);
-    LOOP_UNTIL(s.base, lost.times > 0);
-    cr_assert_eq(lost.result.code, REDLOCK_EXPIRED);
-    cr_assert_eq(redlock_valid_ms(lease), 0);
-    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_NOT_HELD);
-    close_empty(&s, lease);
-}
-
 Test(leave, adopt_a_bare_token)
 {
     struct quorum s;
@@ -243,36 +213,6 @@ Test(leave, adopt_a_bare_token)
     cr_assert_gt(redlock_valid_ms(lease), 0);
     cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
     cr_assert_eq(redlock_valid_ms(lease), 0);
-    close_empty(&s, lease);
-}
-
-/* A bare token never recreates a key, and needs q nodes that still store it. */
-Test(leave, adopt_a_bare_token_on_a_bare_majority)
-{
-    struct quorum s;
-    const char *token = open_left_behind(&s);
-    servers_do(&s.servers, 0, "DEL job");
-    servers_do(&s.servers, 1, "DEL job");
-    redlock_lease *lease = adopt(&s, token, 0, NULL);
-    quorum_await_ready(&s);
-    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_OK);
-    quorum_drain(&s);
-    cr_assert_eq(servers_with(&s.servers, "job", token), 3);
-    close_empty(&s, lease);
-}
-
-Test(leave, adopt_a_bare_token_on_a_minority)
-{
-    struct quorum s;
-    const char *token = open_left_behind(&s);
-    servers_do_first(&s.servers, 3, "DEL job");
-    redlock_lease *lease = adopt(&s, token, 0, NULL);
-    quorum_await_ready(&s);
-    cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_GONE);
-    cr_assert_eq(redlock_valid_ms(lease), 0);
-    quorum_drain(&s);
-    cr_assert_eq(servers_keys(&s.servers), 2, "nothing was recreated");
-    cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
     close_empty(&s, lease);
 }
 

@@ -74,31 +74,6 @@ Test(many, one_taken_key_refuses_the_whole_set_and_is_named)
     quorum_close_empty(&s);
 }
 
-/* For others each key is an ordinary lock. */
-Test(many, single_keys_wait_for_a_set_and_a_set_for_them)
-{
-    struct quorum s;
-    struct reported single, set;
-    redlock_lease_options options = quorum_quiet_options();
-    options.wait_ms = REDLOCK_FOREVER;
-    quorum_open(&s, 3);
-    redlock_lease *lease = hold(&s, pear_apple_fig, 3, &options);
-    redlock_lease *waiter = quorum_start(&s, "pear", &options, &single);
-    redlock_lease *other = start(&s, pear_apple_fig + 1, 2, &options, &set);
-    quorum_release(&s, lease);
-    EXPECT_REPORTED(&s, &single, REDLOCK_OK);
-    EXPECT_REPORTED(&s, &set, REDLOCK_OK);
-    redlock_lease_free(lease);
-    lease = start(&s, pear_apple_fig, 3, &options, &set);
-    quorum_release(&s, other);
-    quorum_release(&s, waiter);
-    EXPECT_REPORTED(&s, &set, REDLOCK_OK);
-    redlock_lease_free(other);
-    redlock_lease_free(waiter);
-    quorum_free_lease(&s, lease);
-    quorum_close_empty(&s);
-}
-
 Test(many, a_node_that_lost_one_key_lacks_the_lease)
 {
     struct quorum s;

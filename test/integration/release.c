@@ -35,19 +35,6 @@ Test(release, after_the_call_nothing_is_held)
     quorum_close(&s);
 }
 
-Test(release, is_sent_though_the_lease_is_freed_at_once)
-{
-    struct quorum s;
-    struct reported reported = {0};
-    quorum_open(&s, 5);
-    redlock_lease *lease = hold_everywhere(&s, "job", NULL);
-    cr_assert_eq(redlock_release(lease, reported_note, &reported), REDLOCK_OK);
-    redlock_lease_free(lease);
-    quorum_expect_empty(&s);
-    cr_assert_eq(reported.times, 0);
-    quorum_close(&s);
-}
-
 /* Queued commands are sent before the connections are closed. */
 Test(release, is_sent_though_the_client_is_freed_at_once)
 {
@@ -96,32 +83,6 @@ Test(release, is_sent_though_the_lease_is_freed_while_the_client_is)
     s.client = quorum_client(&s, NULL);
     LOOP_UNTIL(s.base, servers_keys(&s.servers) == 5);
     redlock_lease_free(first);
-    quorum_close(&s);
-}
-
-/* An adopted lease, of a client that has greeted no node yet. */
-Test(release, waits_for_the_nodes)
-{
-    struct quorum s;
-    struct reported reported = {0};
-    char token[REDLOCK_TOKEN_MAX + 1];
-    redlock_lease_options options = quorum_quiet_options();
-    quorum_open(&s, 5);
-    redlock_lease *lease = hold_everywhere(&s, "job", NULL), *taken;
-    strcpy(token, redlock_token(lease));
-    redlock_disown(lease);
-    redlock_lease_free(lease);
-    redlock_client_free(s.client);
-    s.client = quorum_client(&s, NULL);
-    cr_assert_eq(redlock_adopt(s.client, "job", 3, token, 60000, &options, &taken),
-                 REDLOCK_OK);
-    cr_assert_gt(redlock_valid_ms(taken), 0);
-    cr_assert_eq(redlock_release(taken, reported_note, &reported), REDLOCK_OK);
-    cr_assert_eq(redlock_valid_ms(taken), 0);
-    EXPECT_REPORTED(&s, &reported, REDLOCK_OK);
-    quorum_await_ready(&s); /* a node that greets late is reported late */
-    quorum_expect_empty(&s);
-    redlock_lease_free(taken);
     quorum_close(&s);
 }
 

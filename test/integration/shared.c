@@ -30,16 +30,6 @@ static unsigned count_readers(struct quorum *s, long long readers)
     return count;
 }
 
-/* A waiter of another program since `ms` ago, whose intent lasts for `left` ms. */
-static void wait_by_another(struct quorum *s, int ms, int left)
-{
-    for (unsigned i = 0; i < s->servers.n; i++) {
-        long long now = quorum_time_us(s, i);
-        servers_do(&s->servers, i, "ZADD " KEY "!queue %lld waiter", now - ms * 1000LL);
-        servers_do(&s->servers, i, "ZADD " KEY "!intent %lld waiter", now + left * 1000LL);
-    }
-}
-
 /* --- readers and writers --- */
 
 static void share(const redlock_lease_options *reader, const redlock_lease_options *writer)
@@ -96,23 +86,6 @@ Test(shared, the_same_with_fencing_tokens)
     redlock_lease_options reader = options_of_fenced_reader(),
                           writer = quorum_quiet_fenced_options();
     share(&reader, &writer);
-}
-
-Test(shared, fencing_tokens_of_readers_and_writers_rise)
-{
-    struct quorum s;
-    redlock_lease_options reader = options_of_fenced_reader(),
-                          writer = quorum_quiet_fenced_options();
-    int64_t last = 0;
-    quorum_open_fenced(&s, 3, NULL);
-    for (unsigned i = 0; i < 6; i++) {
-        redlock_lease *lease = quorum_hold(&s, KEY, i % 3 ? &reader : &writer);
-        cr_assert_gt(redlock_fence(lease), last);
-        last = redlock_fence(lease);
-        cr_assert_eq(quorum_release(&s, lease), REDLOCK_OK);
-        redlock_lease_free(lease);
-    }
-    quorum_close(&s);
 }
 
 Test(shared, a_reader_that_expires_is_no_reader)
@@ -194,74 +167,6 @@ Test(shared, adopted_by_its_token)
     cr_assert_eq(quorum_extend(&s, adopted, 0), REDLOCK_OK);
     cr_assert_eq(quorum_release(&s, adopted), REDLOCK_OK);
     redlock_lease_free(adopted);
-    quorum_close_empty(&s);
-}
-
-/* --- a waiter that is no reader goes first --- */
-
-Test(shared, a_waiting_writer_goes_before_a_new_reader)
-{
-    struct quorum s;
-    struct reported wrote, read;
-    redlock_lease_options reader = options_of_reader(), writer = quorum_quiet_options();
-    quorum_open(&s, 3);
-    redlock_client *other = quorum_client(&s, NULL);
-    writer.wait_ms = REDLOCK_FOREVER;
-    redlock_lease *first = quorum_hold(&s, KEY, &reader), *waiter;
-    cr_assert_eq(redlock_acquire(other, KEY, strlen(KEY), &writer, reported_note,
-                                 memset(&wrote, 0, sizeof(wrote)), &waiter),
-                 REDLOCK_OK);
-    LOOP_UNTIL(s.base, servers_int(&s.servers, 0, 1, "ZCARD " KEY "!intent") &&
-                           servers_int(&s.servers, 1, 1, "ZCARD " KEY "!intent") &&
-                           servers_int(&s.servers, 2, 1, "ZCARD " KEY "!intent"));
-    redlock_lease *second = quorum_acquire(&s, KEY, &reader, &read);
-    cr_assert_eq(read.result.code, REDLOCK_TAKEN);
-    cr_assert_str_eq(quorum_node(second, 0)->value, "a waiting writer");
-    cr_assert_eq(quorum_release(&s, first), REDLOCK_OK);
-    EXPECT_REPORTED(&s, &wrote, REDLOCK_OK);
-    cr_assert_eq(quorum_release(&s, waiter), REDLOCK_OK);
-    quorum_free_lease(&s, second);
-    second = quorum_hold(&s, KEY, &reader);
-    redlock_lease_free(first);
-    redlock_lease_free(waiter);
-    quorum_free_lease(&s, second);
-    redlock_client_free(other);
-    quorum_close_empty(&s);
-}
-
-/* Another program's lock ends, and a writer that waits for less long than the reader stays.
- */
-Test(shared, who_has_waited_longer_goes_first)
-{
-    struct quorum s;
-    struct reported read = {0};
-    redlock_lease_options reader = options_of_reader();
-    quorum_open(&s, 3);
-    reader.wait_ms = REDLOCK_FOREVER;
-    servers_do_first(&s.servers, 3, "SET " KEY " somebody PX 600000");
-    redlock_lease *lease = quorum_start(&s, KEY, &reader, &read);
-    LOOP_UNTIL(s.base, quorum_count_votes(lease, "held") == 3);
-    wait_by_another(&s, 0, 3600000);
-    servers_do_first(&s.servers, 3, "DEL " KEY);
-    EXPECT_REPORTED(&s, &read, REDLOCK_OK);
-    servers_do_first(&s.servers, 3, "DEL " KEY "!queue " KEY "!intent");
-    quorum_free_lease(&s, lease);
-    quorum_close_empty(&s);
-}
-
-Test(shared, a_waiter_that_died_keeps_readers_out_no_longer_than_its_intent)
-{
-    struct quorum s;
-    struct reported read;
-    redlock_lease_options reader = options_of_reader();
-    quorum_open(&s, 3);
-    reader.wait_ms = REDLOCK_FOREVER;
-    wait_by_another(&s, 3600000, 500);
-    redlock_lease *lease = quorum_acquire(&s, KEY, &reader, &read);
-    cr_assert_eq(read.result.code, REDLOCK_OK);
-    cr_assert_gt(read.result.attempts, 1);
-    servers_do_first(&s.servers, 3, "DEL " KEY "!queue " KEY "!intent");
-    quorum_free_lease(&s, lease);
     quorum_close_empty(&s);
 }
 

@@ -65,18 +65,6 @@ Test(wait, exponential)
     get_it_after_the_release(&options);
 }
 
-Test(wait, fixed)
-{
-    redlock_lease_options options = waiting(REDLOCK_RETRY_FIXED, LOOP_PATIENCE_MS);
-    get_it_after_the_release(&options);
-}
-
-Test(wait, without_a_time_limit)
-{
-    redlock_lease_options options = waiting(REDLOCK_RETRY_FIXED, -1);
-    get_it_after_the_release(&options);
-}
-
 struct asked {
     unsigned times, last;
     uint64_t random[2];

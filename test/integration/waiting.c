@@ -29,28 +29,6 @@ Test(waiting, in_order)
     queue_close(&queue);
 }
 
-/* A release reports whether a waiter was notified. */
-Test(waiting, release_reports_a_waiter)
-{
-    struct queue queue;
-    struct reported reported = {0};
-    redlock_lease_options options = queue_relying_options(&queue);
-    queue_open(&queue, 5);
-    queue_join(&queue, &options);
-    cr_assert_eq(redlock_release(queue.holder, reported_note, &reported), REDLOCK_OK);
-    EXPECT_REPORTED(&queue.s, &reported, REDLOCK_OK);
-    cr_assert(rl_hand_over_is_awaited(queue.holder));
-    redlock_lease_free(queue.holder);
-    EXPECT_REPORTED(&queue.s, &queue.waiter[0].reported, REDLOCK_OK);
-    reported.times = 0;
-    cr_assert_eq(redlock_release(queue.waiter[0].lease, reported_note, &reported),
-                 REDLOCK_OK);
-    EXPECT_REPORTED(&queue.s, &reported, REDLOCK_OK);
-    cr_assert_not(rl_hand_over_is_awaited(queue.waiter[0].lease));
-    queue.holder = NULL;
-    queue_close(&queue);
-}
-
 /* Joins the tail of the queues before the first attempt. */
 static void join_tail(redlock_client *client, const redlock_lease_options *options,
                       struct reported *reported, redlock_lease **ret_lease)
@@ -113,22 +91,6 @@ static void add_queue_entry(struct queue *queue, const char *channel)
 {
     servers_do_first(&queue->s.servers, queue->s.servers.n, "ZADD job!queue 1 %b", channel,
                      strlen(channel));
-}
-
-Test(waiting, dead_waiters_are_skipped)
-{
-    struct queue queue;
-    redlock_lease_options options = queue_relying_options(&queue);
-    queue_open(&queue, 5);
-    struct waiter *waiter = queue_join(&queue, &options);
-    add_queue_entry(&queue, "!wake:dead 1");
-    add_queue_entry(&queue, "!wake:dead 2");
-    add_queue_entry(&queue, "no valid entry");
-    cr_assert_eq(queue_entries(&queue), 20);
-    cr_assert_eq(queue_release(&queue), REDLOCK_OK);
-    EXPECT_REPORTED(&queue.s, &waiter->reported, REDLOCK_OK);
-    cr_assert_eq(queue_entries(&queue), 0);
-    queue_close(&queue);
 }
 
 /* A release passes over so many entries, half of them of one client. */
@@ -198,28 +160,6 @@ Test(waiting, no_two_nodes_notify_the_same_waiter)
                                      queue.waiter[2].reported.times >
                                  0);
     queue_close(&queue);
-}
-
-/* Two of five are down: notifications of three are enough. */
-Test(waiting, a_bare_quorum_of_notifications_is_enough)
-{
-    struct queue queue;
-    redlock_lease_options options = queue_relying_options(&queue);
-    queue_open(&queue, 5);
-    servers_kill(&queue.s.servers, 0);
-    servers_stop(&queue.s.servers, 1);
-    queue.wanted = 3;
-    struct waiter *waiter = queue_start(&queue, NULL, &options);
-    LOOP_UNTIL(queue.s.base, queue_entries(&queue) == 3);
-    cr_assert_eq(queue_release(&queue), REDLOCK_OK);
-    EXPECT_REPORTED(&queue.s, &waiter->reported, REDLOCK_OK);
-    servers_cont(&queue.s.servers, 1);
-    redlock_lease_free(waiter->lease);
-    waiter->lease = NULL;
-    LOOP_UNTIL(queue.s.base, servers_with(&queue.s.servers, "job", NULL) == 4);
-    redlock_client_free(waiter->client);
-    queue.waiters = 0;
-    quorum_close(&queue.s);
 }
 
 /* A client that breaks the lock notifies, too, also behind dead waiters. */

@@ -3,30 +3,6 @@
 
 #include "wait_queue.h"
 
-Test(waiting_end, cancelled)
-{
-    struct queue queue;
-    redlock_lease_options options = queue_patient_options();
-    queue_open(&queue, 5);
-    struct waiter *waiter = queue_join(&queue, &options);
-    redlock_cancel(waiter->lease);
-    EXPECT_REPORTED(&queue.s, &waiter->reported, REDLOCK_CANCELLED);
-    LOOP_UNTIL(queue.s.base, queue_entries(&queue) == 0);
-    queue_close(&queue);
-}
-
-Test(waiting_end, freed)
-{
-    struct queue queue;
-    redlock_lease_options options = queue_patient_options();
-    queue_open(&queue, 5);
-    struct waiter *waiter = queue_join(&queue, &options);
-    redlock_lease_free(waiter->lease);
-    waiter->lease = NULL;
-    LOOP_UNTIL(queue.s.base, queue_entries(&queue) == 0);
-    queue_close(&queue);
-}
-
 Test(waiting_end, the_wait_ends)
 {
     struct queue queue;
@@ -115,21 +91,5 @@ Test(waiting_end, the_lock_expires)
     see_it_lock(&queue, is_late ? late : waiter);
     see_it_lock(&queue, is_late ? waiter : late);
     LOOP_UNTIL(queue.s.base, servers_keys(&queue.s.servers) == 0);
-    queue_close(&queue);
-}
-
-/* The queue of waiters that all died expires, some time after the lock. */
-Test(waiting_end, an_abandoned_queue_expires)
-{
-    struct queue queue;
-    redlock_lease_options options = queue_patient_options();
-    queue_open(&queue, 3);
-    queue_join(&queue, &options);
-    for (unsigned i = 0; i < 3; i++) {
-        long long lock = servers_number(&queue.s.servers, i, "PTTL job");
-        long long left = servers_number(&queue.s.servers, i, "PTTL job!queue");
-        cr_assert_gt(left, lock);
-        cr_assert_leq(left, lock + 61000);
-    }
     queue_close(&queue);
 }
