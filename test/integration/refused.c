@@ -490,15 +490,16 @@ Test(refused, admissions_and_statistics)
     REFUSES(admit(client, 6, 0, NULL, NULL), LESS("how", 6, 5));
     REFUSES(admit(client, REDLOCK_ADMIT_REPLACE, 1, NULL, NULL), LESS("node", 1, 0));
     for (unsigned i = 0; i < 2; i++)
-        refusal_expect("admit", i,
-                       redlock_admit(client,
-                                     i ? REDLOCK_ADMIT_RETIRE | REDLOCK_PROMISE_DURABLE
-                                       : REDLOCK_ADMIT_NEW | REDLOCK_PROMISE_NONE |
-                                             REDLOCK_PROMISE_SOLE,
-                                     0, NULL, NULL),
-                       &(struct refusal)WHY(BAD_OPTION, NONE, "how", 0, 0,
-                                            "has promises: only NEW, AT_ONCE and WAIT take "
-                                            "them, and NONE excludes others"));
+        refusal_expect(
+            "admit", i,
+            redlock_admit(client,
+                          i ? REDLOCK_ADMIT_RETIRE | REDLOCK_PROMISE_DURABLE
+                            : REDLOCK_ADMIT_NEW | REDLOCK_PROMISE_NONE |
+                                  REDLOCK_PROMISE_SOLE,
+                          0, NULL, NULL),
+            &(struct refusal)WHY(BAD_OPTION, NONE, "how", 0, 0,
+                                 "has promises: only NEW, AT_ONCE and READMIT take "
+                                 "them, and NONE excludes others"));
     REFUSES(client_stats(client, &stats), NO_SIZE("stats"));
     REFUSES(sync_stats(alone.sync, &stats), NO_SIZE("stats"));
 }
