@@ -125,7 +125,7 @@ class Options:
 
 
 _TEXTS = ("username", "password", "password_file", "prefix", "tls_ca_file", "tls_ca_dir",
-          "tls_cert_file", "tls_key_file", "tls_name")
+          "tls_cert_file", "tls_key_file", "tls_name", "label")
 _DURATIONS = ("node_timeout", "connect_timeout", "max_ttl")
 _FLAGS = ("durable", "tls", "tls_insecure")
 UINT_MAX = 2 ** 32 - 1
@@ -138,7 +138,7 @@ class NativeOptions:
         self.struct = ffi.new("redlock_options *")
         lib.redlock_options_init_sized(self.struct, ffi.sizeof("redlock_options"))
         self._kept: list[Any] = []
-        for name in (*_TEXTS, "label"):
+        for name in _TEXTS:
             text: str | None = getattr(options, name)
             if text is not None:
                 if not isinstance(text, str):

@@ -87,8 +87,7 @@ void redlock_lease_options_init_sized(redlock_lease_options *options, size_t siz
     rl_copy_sized(options, size, &defaults, sizeof(defaults));
 }
 
-/* A label is one word of printable ASCII, so that any program can print it. */
-static bool label_is_fine(const char *label)
+bool rl_label_is_fine(const char *label)
 {
     size_t len = strlen(label);
     for (size_t i = 0; i < len; i++)
@@ -124,7 +123,7 @@ static redlock_code check(const redlock_options *options, size_t nodes)
         {"drift_ppm", options->drift_ppm, 0, RL_DRIFT_PPM_MAX},
         {"max_ttl_ms", options->max_ttl_ms, 0, REDLOCK_TTL_MAX_MS},
     };
-    if (options->label && !label_is_fine(options->label))
+    if (options->label && !rl_label_is_fine(options->label))
         return rl_fail_field(REDLOCK_BAD_OPTION, REDLOCK_REASON_MALFORMED, "label",
                              "must be one word of at most %d bytes of printable ASCII",
                              REDLOCK_LABEL_MAX);
@@ -168,7 +167,7 @@ static char *default_label(void)
 {
     char host[REDLOCK_LABEL_MAX + 1] = "";
     char label[REDLOCK_LABEL_MAX + 1];
-    if (!rl_system_host_name(host, sizeof(host)) || !label_is_fine(host) || !host[0])
+    if (!rl_system_host_name(host, sizeof(host)) || !rl_label_is_fine(host) || !host[0])
         strcpy(host, "host");
     snprintf(label, sizeof(label), "%.40s:%ld", host, rl_system_pid());
     return strdup(label);

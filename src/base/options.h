@@ -39,6 +39,9 @@ redlock_code rl_options_copy(const redlock_options *options, size_t nodes,
                              redlock_options *ret_options);
 void rl_options_clear(redlock_options *options);
 
+/* A label is one word of printable ASCII, so that any program can print it. */
+bool rl_label_is_fine(const char *label);
+
 /* Copies and checks the options but for the kind. Use the copy only if the code is OK. */
 redlock_code rl_lease_options_read(const redlock_lease_options *options,
                                    redlock_lease_options *copy);

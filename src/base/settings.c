@@ -33,7 +33,7 @@ union value {
 };
 
 /* The rows of `table`. */
-enum { NODES = 0, PASSWORD = 4, PASSWORD_FILE = 5, SETTINGS = 18 };
+enum { NODES = 0, PASSWORD = 4, PASSWORD_FILE = 5, LABEL = 7, SETTINGS = 19 };
 
 struct settings {
     redlock_settings shown; /* points to what follows */
@@ -62,6 +62,7 @@ static const struct setting {
     [PASSWORD_FILE] = {"password-file", "REDLOCK_PASSWORD_FILE", TEXT,
                        OPTION(password_file), 0, 0},
     {"prefix", "REDLOCK_PREFIX", TEXT, OPTION(prefix), 1, REDLOCK_KEY_MAX - 1},
+    [LABEL] = {"label", "REDLOCK_LABEL", TEXT, OPTION(label), 1, REDLOCK_LABEL_MAX},
     {"timeout", NULL, DURATION, OPTION(node_timeout_ms), 0, RL_MS_MAX},
     {"max-ttl", NULL, DURATION, OPTION(max_ttl_ms), 0, REDLOCK_TTL_MAX_MS},
     {"drift-ppm", NULL, NUMBER, AT(drift_ppm), 0, RL_DRIFT_PPM_MAX},
@@ -179,7 +180,11 @@ static redlock_reason read_value(const struct setting *setting, const char *text
 {
     const char *wrong = NULL;
     switch (setting->type) {
-    case TEXT: ret_value->text = text; break;
+    case TEXT:
+        ret_value->text = text;
+        if (setting == &table[LABEL] && !rl_label_is_fine(text))
+            wrong = "is not one word of at most 64 bytes of printable ASCII";
+        break;
     case FLAG: wrong = read_flag(text, &ret_value->flag); break;
     case DURATION: wrong = read_duration(text, &ret_value->number); break;
     case NUMBER: wrong = read_number(text, &ret_value->number); break;

@@ -61,6 +61,7 @@ static void fill_table(struct table *table, struct cli *cli, const struct cli_op
         {"config", 0, CLI_TEXT, &cli->config},
         {"user", 0, CLI_TEXT, &cli->options.username},
         {"prefix", 0, CLI_TEXT, &cli->options.prefix},
+        {"label", 0, CLI_TEXT, &cli->options.label},
         {"timeout", 0, CLI_DURATION, &cli->options.node_timeout_ms},
         {"max-ttl", 0, CLI_DURATION, &cli->options.max_ttl_ms},
         {"durable", 0, CLI_FLAG, &cli->options.durable},
@@ -203,6 +204,17 @@ static void apply_slots(struct cli *cli)
     cli->lease.slots = (unsigned)cli->slots;
 }
 
+/* The library's rule; here a bad label is an error of usage. */
+static void check_label(const char *label)
+{
+    size_t len = 0;
+    while (label && label[len] > ' ' && label[len] <= '~')
+        len++;
+    if (label && (len == 0 || label[len] != '\0' || len > REDLOCK_LABEL_MAX))
+        cli_fail(CLI_USAGE, "--label is not one word of at most %d printable bytes",
+                 REDLOCK_LABEL_MAX);
+}
+
 /* Converts options that were given as text to the values that the program uses. */
 static void apply_options(struct cli *cli)
 {
@@ -222,6 +234,7 @@ static void apply_options(struct cli *cli)
     if (cli->nonblock)
         cli->lease.wait_ms = 0;
     apply_slots(cli);
+    check_label(cli->options.label);
 }
 
 static void check_operands(const struct cli *cli, int count, char **operand)

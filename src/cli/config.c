@@ -9,7 +9,7 @@ static const size_t texts[] = {
     offsetof(redlock_options, username),      offsetof(redlock_options, prefix),
     offsetof(redlock_options, tls_ca_file),   offsetof(redlock_options, tls_ca_dir),
     offsetof(redlock_options, tls_cert_file), offsetof(redlock_options, tls_key_file),
-    offsetof(redlock_options, tls_name),
+    offsetof(redlock_options, tls_name),      offsetof(redlock_options, label),
 };
 #define TEXTS (sizeof(texts) / sizeof(texts[0]))
 

@@ -69,8 +69,10 @@ ROWS = [
     (64, "no option --timout: --timeout[?]$", ["acquire", "--timout=1s", "k"], {}),
     (64, "no option --xyz: --help[?]$", ["acquire", "--xyz", "k"], {}),
     (64, "no option --ca: --ca", ["acquire", "--ca", "k"], {}),
-    *((64, "--id", ["elect", "--id", text, "k", "true"], {})
+    *((64, "--label", [command, "--label", text, "k", "true"], {}) for command in ("run", "elect")
       for text in ("", "a b", "x" * 65, "\x1b[31m", "a\nb")),
+    *((78, "REDLOCK_LABEL: .* one word", ["acquire", "k"], {"REDLOCK_LABEL": text})
+      for text in ("a b", "x" * 65, "\x1b[31m", "a\nb")),
     *((78, name, ["acquire", "k"], {name: "soon"}) for name in ("REDLOCK_TTL", "REDLOCK_WAIT")),
 ]
 

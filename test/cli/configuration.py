@@ -81,6 +81,18 @@ def _(quorum):
         check(all(quorum.values(key)), f"{key} with {words} {env}")
 
 
+@case("label: option before environment before file; each holder is shown by it")
+def _(quorum):
+    path = config("label = file\n")
+    for words, env, label in ((["--config", path, "--label", "team/job"], {"REDLOCK_LABEL": "env"}, "team/job"),
+                              (["--config", path], {"REDLOCK_LABEL": "env"}, "env"), (["--config", path], {}, "file")):
+        quorum.reset()
+        redlock("acquire", *words, "k", env=on(quorum, **env)).expect(0)
+        equal(redlock("status", "--json", "k", env=on(quorum)).json()["holder"], label, "status")
+        equal(redlock("list", "--json", env=on(quorum)).json()["holder"], label, "list")
+        redlock("acquire", "-n", "k", env=on(quorum)).expect(75, err=f"held by {label}")
+
+
 @case("the file: every key, comments, blank lines, white space")
 def _(quorum):
     nodes = " , ".join(quorum.uris)

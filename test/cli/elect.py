@@ -18,7 +18,7 @@ class Candidate:
         self.path = lab.temporary(name)
         script = f'echo "$REDLOCK_TERM $REDLOCK_FENCE" > {self.path}.new && ' \
                  f"mv {self.path}.new {self.path}; exec sleep 600"
-        self.process = lab.start("elect", *PATIENT, "--id", name, *words, "job", "--",
+        self.process = lab.start("elect", *PATIENT, "--label", name, *words, "job", "--",
                                  "sh", "-c", script, env=on(quorum))
 
     def leads(self):
@@ -182,7 +182,7 @@ def _(quorum):
     lab.finish(process)
     redlock("elect", "--observe", "job", "true", env=on(quorum)).expect(64, err="--observe")
     redlock("elect", "job", env=on(quorum)).expect(64, err="no command")
-    redlock("elect", "--id", "x" * 65, "job", "true", env=on(quorum)).expect(64, err="--id")
+    redlock("elect", "--label", "x" * 65, "job", "true", env=on(quorum)).expect(64, err="--label")
 
 
 lab.main(servers=3)

@@ -193,7 +193,7 @@ def _(quorum):
     place = run_page("election.md", quorum)
     observer = lab.start("elect", *lab.PATIENT, "--observe", "scheduler", env=on(quorum))
     matches(observer.stdout.readline().decode(), "Z scheduler: nobody leads\n", "the observer")
-    leader = place.start("redlock", "elect", "--id", "host-a", "scheduler", "--", "./leader.sh",
+    leader = place.start("redlock", "elect", "--label", "host-a", "scheduler", "--", "./leader.sh",
                          quorum[0].path)
     shown = re.search("^    .*Z (.*host-a leads.*)$", lab.read(GUIDE / "election.md"), re.M)[1]
     matches(observer.stdout.readline().decode(), f"Z {pattern(shown)}\n", "the observer")

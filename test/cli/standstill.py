@@ -16,7 +16,7 @@ SETTLED = 10                # replies of each node, from the first one on
 def leads(quorum, env, name):
     """A candidate for the office; its CMD makes the file when it leads."""
     path = lab.temporary(name)
-    process = lab.start("elect", "-t", MAX_TTL, "--id", name, "job", "--", "sh", "-c",
+    process = lab.start("elect", "-t", MAX_TTL, "--label", name, "job", "--", "sh", "-c",
                         f"echo $REDLOCK_TERM > {path}.new; mv {path}.new {path}; exec sleep 600",
                         env={**on(quorum), **env})
     return process, path

@@ -168,6 +168,7 @@ Test(settings, a_set_user_id_program_takes_nothing_from_the_environment)
         {"REDLOCK_PASSWORD", "hush"},
         {"REDLOCK_PASSWORD_FILE", "password"},
         {"REDLOCK_PREFIX", "p:"},
+        {"REDLOCK_LABEL", "team"},
         {"REDLOCK_CACERT", "ca"},
         {"REDLOCK_CACERTDIR", "dir"},
         {"REDLOCK_CERT", "crt"},

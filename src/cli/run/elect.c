@@ -12,7 +12,6 @@ const struct cli_help cli_elect_help = {
     "       redlock elect --observe NAME\n"
     "Campaign for NAME, on admitted nodes; run CMD while this candidate leads; campaign\n"
     "again when it does not lead any more. At most one leads at a time.\n\n"
-    "      --id TEXT             what observers see; default host:pid\n"
     "  -t, --ttl TTL             how long a dead leader still leads; default "
     "30s\n" CLI_KILL_HELP
     "      --observe             take no part: print each change of "
@@ -25,7 +24,7 @@ const struct cli_help cli_elect_help = {
     "each resource that CMD uses must refuse smaller ones (it is also REDLOCK_FENCE).\n"
     "CMD is stopped before its leadership ends, as by redlock run. When CMD ends, the\n"
     "leader resigns. TERM and INT are forwarded to CMD; a candidate that does not\n"
-    "lead ends.\n\n"
+    "lead ends. Observers see the candidate's --label.\n\n"
     "Exit codes: CMD's own, 128+n if signal n ended it or the wait; 124 the leadership\n"
     "was lost, and CMD had ended when that was noticed; 126 CMD cannot be executed; 127\n"
     "CMD is not found.\n",
@@ -120,17 +119,6 @@ static int observe(struct cli *cli, const char *name)
     return exit_code;
 }
 
-/* It becomes the label of the client: one word of printable ASCII. */
-static void check_id(const char *id)
-{
-    size_t len = 0;
-    while (id[len] > ' ' && id[len] <= '~')
-        len++;
-    if (len == 0 || id[len] != '\0' || len > REDLOCK_LABEL_MAX)
-        cli_fail(CLI_USAGE, "elect: --id is not one word of at most %d printable bytes",
-                 REDLOCK_LABEL_MAX);
-}
-
 int cli_elect(struct cli *cli, int argc, char **argv)
 {
     struct run run = {.lock.cli = cli};
@@ -138,7 +126,6 @@ int cli_elect(struct cli *cli, int argc, char **argv)
     bool observes = false;
     const struct cli_option own[] = {
         {CLI_TTL_OPTION(cli)},
-        {"id", 0, CLI_TEXT, &cli->options.label},
         {"kill-after", 0, CLI_DURATION, &kill_after_ms},
         {MAX_HOLD_OPTION(cli)},
         {"spare-daemons", 0, CLI_FLAG, &run.cmd.plan.spare_daemons},
@@ -147,8 +134,6 @@ int cli_elect(struct cli *cli, int argc, char **argv)
         {NULL, 0, CLI_FLAG, NULL},
     };
     int first = cli_parse(cli, argc, argv, own);
-    if (cli->options.label)
-        check_id(cli->options.label);
     cli->lease.kind = REDLOCK_KIND_ELECTION;
     cli->lease.fenced = true;
     cli->lease.wait_ms = REDLOCK_FOREVER;
