@@ -7,7 +7,8 @@ usage: abi.py LIBREDLOCK.SO   compares the library with the baseline, by abidiff
 The baseline is a copy of the public headers without comments. Where two are compared, each is
 compiled into a library of empty functions, by the compiler of this machine: so neither a
 compiler nor a format of abidiff is part of the baseline. Accepted are new functions, new
-enumerators, and new members at the end of a struct. Every other difference is an error.
+enumerators, and new members at the end of a struct that rule 9 of redlock.h does not call frozen.
+Every other difference is an error.
 """
 import os
 import pathlib
@@ -23,8 +24,17 @@ SONAME = "libredlock.so.1"
 VERSIONS = "REDLOCK_1 { global: redlock_*; local: *; };\n"
 FUNCTION = re.compile(r"^(REDLOCK_API [^;{]+\));", re.MULTILINE)
 STRUCT = re.compile(r"(?<=typedef struct )(\w+) \{(.*?)(?=\} \1;)", re.DOTALL)
-FIXED = {"redlock_error", "redlock_key"}  # callers allocate them and pass no size
 ABIDIFF_ERRORS = 1 | 2  # bits of its exit code: it failed, or was called wrongly
+
+
+def table():
+    """{"sized": [structs without redlock_] ...}, as rule 9 of redlock.h has them."""
+    rule = re.search(r"^ \*  9\. Growth\..*?\*/", (INCLUDE / "redlock.h").read_text(),
+                     re.MULTILINE | re.DOTALL)[0]
+    text = re.sub(r"^ \*", "", rule, flags=re.MULTILINE)
+    return {kind: re.findall(r"\w+", re.search(rf"^ +{kind} +([\w,\s]+?)(?=\n +\w+  |\n\n)", text,
+                                               re.MULTILINE)[1])
+            for kind in ("sized", "owned", "frozen")}
 
 
 def compiler(*words, **more):
@@ -63,12 +73,13 @@ def enumerators(headers):
 def without_growth(headers, baseline):
     """Structs lose the members that they have after those of the baseline."""
     old = dict(match.groups() for text in baseline.values() for match in STRUCT.finditer(text))
+    frozen = {f"redlock_{name}" for name in table()["frozen"]}
 
     def trimmed(match):
         name, members = match.groups()
         kept = " ".join(old.get(name, "").split())
         grew = name in old and " ".join(members.split()).startswith(kept)
-        return f"{name} {{{old[name]}" if grew and name not in FIXED else match[0]
+        return f"{name} {{{old[name]}" if grew and name not in frozen else match[0]
 
     return {name: STRUCT.sub(trimmed, text) for name, text in headers.items()}
 

@@ -14,6 +14,7 @@ GROWTH = [
     ("a function more", "REDLOCK_API const char *redlock_version(void);",
      "REDLOCK_API const char *redlock_version(void);\nREDLOCK_API void redlock_more(void);"),
     ("an option more", "    void *trace_arg;\n", "    void *trace_arg;\n    int64_t more[4];\n"),
+    ("an error that grows", "} redlock_error;", "    int more;\n} redlock_error;"),
     ("a code more", "typedef enum redlock_code {", "#define MORE REDLOCK_MORE = 99,\n"
      "typedef enum redlock_code { MORE"),
 ]

@@ -17,21 +17,15 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+from abi import table  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(__file__).with_name("program.c")
 HEADERS = {path.name: path.read_text() for path in (ROOT / "include/redlock").glob("*.h")}
 STRUCT = re.compile(r"^\} redlock_(\w+);", re.MULTILINE)
 PARTS = ("src/librl_inside.a.p/", "src/librl_core.a.p/")
 LONGEST_RUN_S = 120
-
-
-def table():
-    """{"sized": [structs] ...}, as rule 9 has them."""
-    rule = re.search(r"^ \*  9\. Growth\..*?\*/", HEADERS["redlock.h"], re.MULTILINE | re.DOTALL)[0]
-    text = re.sub(r"^ \*", "", rule, flags=re.MULTILINE)
-    return {kind: re.findall(r"\w+", re.search(rf"^ +{kind} +([\w,\s]+?)(?=\n +\w+  |\n\n)", text,
-                                               re.MULTILINE)[1])
-            for kind in ("sized", "owned", "frozen")}
 
 
 def structs():
