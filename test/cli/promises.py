@@ -194,7 +194,7 @@ def _(quorum):
     for server in quorum.servers:
         server.call("SET", "!marker", marker(server).replace(" - ", " q "))
     quorum[1].call("FLUSHALL")
-    admit(quorum, "--wait").expect(0, err=ADMITTED)
+    admit(quorum, "--readmit").expect(0, err=ADMITTED)
     equal(promises(quorum), ["q"] * 3, "promises, one of them written again")
     fence(quorum).expect(0)
     known = marker(quorum[2])
@@ -204,7 +204,7 @@ def _(quorum):
         out_of_vote(quorum, 2, "other_deployment")
         fence(quorum).expect(0)
         equal(quorum[2].call("GET", "k!fence"), before, "the fence where the vote is gone")
-        admit(quorum, "--wait").expect(CONFIG, err=r"3\.sock")
+        admit(quorum, "--readmit").expect(CONFIG, err=r"3\.sock")
         equal(marker(quorum[2]), later, "the marker of a later release")
 
 
