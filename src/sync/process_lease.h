@@ -16,7 +16,7 @@
 struct rl_process_leases {
     struct rl_keys keys; /* must be first: a key's `keys` points to it */
     redlock_client *client;
-    bool traced;        /* there is a `trace` */
+    bool traced; /* there is a `trace` */
     LIST_HEAD(, rl_process_lease) all;
 };
 

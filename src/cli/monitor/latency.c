@@ -212,8 +212,8 @@ static json_t *whatif_json(const struct monitor *monitor, struct question *quest
             json_array_append_new(without, json_integer(i));
     }
     return json_pack("{s:I, s:i, s:i, s:i, s:o, s:s, s:o, s:o}", "for_s",
-                     (json_int_t)question->seconds, "node_count", (int)whatif->nodes, "quorum",
-                     (int)whatif->quorum, "may_fail",
+                     (json_int_t)question->seconds, "node_count", (int)whatif->nodes,
+                     "quorum", (int)whatif->quorum, "may_fail",
                      (int)whatif->nodes - (int)whatif->quorum, "without", without,
                      "computed", computed, "now", model_json(&measured, history, first),
                      "then", model_json(whatif, history, first));

@@ -19,7 +19,7 @@
     X(ABSENCE, "not_found")        /* CMD is not found */                                  \
     X(FAILURE, "failed")                                                                   \
     X(RECORD, "period_taken") /* --once-per: another host has the period */                \
-    X(CLOCK, "clock")  /* --once-per: the clock of this host is wrong */
+    X(CLOCK, "clock")         /* --once-per: the clock of this host is wrong */
 
 enum run_cause {
     NOT_CONCLUDED,
