@@ -41,12 +41,15 @@ def live_through(name, fault):
         holder = lab.start("run", "-t", TTL, "--fence", "long", "sleep", "1h", env=on(quorum))
         lab.wait_for(lambda: quorum.values("long").count(None) == 0, "a lock on all nodes")
         vote()
+        began = time.monotonic()
         fault(node.clock)
         lab.wait_for(lambda: state(node) == "barred", f"its marker to say so: {name}")
         check(is_without_a_vote(node, vote), "it is lifted at once")
         lab.wait_for(lambda: findings(quorum)[0] >= {"quarantined", "clock_off"}, f"check to name it: {name}")
         node.clock.mend()
         mended = time.monotonic()
+        if mended - began > QUARANTINE_S - 1:
+            return  # a clock that was set once may have a vote again on a machine that is so slow
         while is_without_a_vote(node, vote):
             time.sleep(LOOK_SECONDS)
         waited = time.monotonic() - mended
