@@ -1,9 +1,9 @@
-// Locks of libredlock by `redlock pipe`: ../../docs/pipe.md has its lines, and the duties of this
-// file. Times in _us are microseconds of CLOCK_BOOTTIME.
+// Locks of libredlock by `redlock pipe`. docs/pipe.md has the lines that it reads and writes, and
+// the duties of this file. Times in _us are microseconds of CLOCK_BOOTTIME.
 import { spawn } from "node:child_process";
 import { openSync, readSync } from "node:fs";
 import { createRequire } from "node:module";
-import { setImmediate as pollOnce } from "node:timers/promises";
+import { setImmediate as nextImmediate } from "node:timers/promises";
 
 const SCHEMA = "redlock.pipe/1";
 const LINE_BYTES = 64 * 1024;
@@ -34,75 +34,98 @@ function steppedNowUs() {
 /** The time, never too early. */
 const nowUs = () => steppedNowUs() + CLOCK_STEP_US;
 
+const isText = (value) => !value.includes("\0") && Buffer.from(value).toString() === value;
+
 /** One line, or an error: the pipe would end at a line that it cannot read. */
 function toLine(request) {
   const line = JSON.stringify(request, (_, value) => {
-    if (typeof value === "string" && (value.includes("\0") || Buffer.from(value).toString() !== value))
-      throw new RedlockError({ error: "BAD_KEY", reason: "MALFORMED", text: "it is no UTF-8 without NUL" });
+    if (typeof value === "string" && !isText(value))
+      throw badKey("MALFORMED", "a key has a NUL, or half of a surrogate pair");
     return value;
   }) + "\n";
-  if (Buffer.byteLength(line) > LINE_BYTES)
-    throw new RedlockError({ error: "BAD_KEY", reason: "TOO_LONG", text: "a request has above 64 KiB" });
+  if (Buffer.byteLength(line) > LINE_BYTES) throw badKey("TOO_LONG", "a request has above 64 KiB");
   return line;
 }
 
-/** What is held. It ends once: by abort(), or when `using` is done with it. */
+const badKey = (reason, text) => new RedlockError({ error: "BAD_KEY", reason, text });
+
+/** Reads all that is in the pipe now: the second one has a whole turn of the loop before it. */
+async function readPipe() {
+  await nextImmediate();
+  await nextImmediate();
+}
+
+/** What is held, until abort() or unlock(). */
 class Lease {
+  #pipe;
+  #number;
   #untilUs;
   #timer;
+  #over = false;
   #controller = new AbortController();
   signal = this.#controller.signal;
 
   constructor(pipe, { hold, until_us, fence, slot }) {
-    Object.assign(this, { pipe, number: hold, fence, slot });
+    this.#pipe = pipe;
+    this.#number = hold;
+    this.fence = fence;
+    this.slot = slot;
+    pipe.leases.set(hold, this);
     this.until(until_us);
   }
 
-  valid = () => !this.signal.aborted && nowUs() < this.#untilUs;
+  valid = () => !this.#over && nowUs() < this.#untilUs;
 
   until(untilUs) {
-    if (this.signal.aborted) return; // it never comes back
+    if (this.#over) return; // it never comes back
     this.#untilUs = untilUs;
     clearTimeout(this.#timer);
     const leftMs = Math.max(0, (untilUs - nowUs()) / 1000);
     this.#timer = setTimeout(() => this.settle(), Math.min(leftMs, LONGEST_TIMER_MS));
   }
 
-  /** Aborts it at its deadline, but not before a newer one in the pipe was read. */
+  /** Aborts it if its deadline is over, also after what the pipe has to say. */
   async settle() {
-    if (!this.valid()) await pollOnce();
+    if (!this.valid()) await readPipe();
     if (this.valid()) this.until(this.#untilUs);
-    else this.abort({ error: "EXPIRED", reason: "DEADLINE", text: "the deadline of the lock passed" });
+    else this.abort({ error: "EXPIRED", reason: "DEADLINE", text: "the deadline passed" });
   }
 
   abort(why) {
-    clearTimeout(this.#timer);
+    if (this.#over) return;
+    this.#end();
     this.#controller.abort(new RedlockError(why));
   }
 
-  /** Only now, when nothing works under the lock any more. */
+  #end() {
+    this.#over = true;
+    clearTimeout(this.#timer);
+    this.#pipe.leases.delete(this.#number);
+  }
+
+  /** Only when nothing works under the lock any more. Throws if it was lost before. */
   async unlock() {
     await this.settle();
-    const { signal } = this;
-    clearTimeout(this.#timer);
-    try {
-      await this.pipe.request({ op: "unlock", hold: this.number });
-    } catch (error) {
-      if (!signal.aborted && LOST_BEFORE.includes(error.code)) throw error;
-    } finally {
-      this.pipe.leases.delete(this.number);
-    }
-    signal.throwIfAborted();
+    this.#end();
+    const unlocked = this.#pipe.request({ op: "unlock", hold: this.#number });
+    await unlocked.catch((error) => {
+      if (LOST_BEFORE.includes(error.code)) this.#controller.abort(error);
+    });
+    this.signal.throwIfAborted();
   }
 
   async extend(ttlMs) {
     this.signal.throwIfAborted();
-    this.until((await this.pipe.request({ op: "extend", hold: this.number, ttl_ms: ttlMs })).until_us);
+    const { until_us } = await this.#pipe.request({
+      op: "extend", hold: this.#number, ttl_ms: ttlMs,
+    });
+    this.signal.throwIfAborted();
+    this.until(until_us);
   }
 
   async beat() {
     this.signal.throwIfAborted();
-    await this.pipe.request({ op: "beat", hold: this.number });
+    await this.#pipe.request({ op: "beat", hold: this.#number });
   }
 }
 
@@ -184,36 +207,37 @@ class Pipe {
     this.#requests.clear();
   }
 
-  /** Its reply. `onReply` gets it at once: the next line may be about the same hold. */
-  async request(request, onReply = (reply) => reply, onSent = () => {}) {
+  #write(request) {
+    this.#child.stdin.write(toLine(request));
+  }
+
+  /** Its reply, or what `take` makes of it before the next line is read. */
+  async request(request, take = (reply) => reply, signal) {
     await this.#hello;
     if (this.ended) throw new RedlockError(this.ended);
-    const id = ++this.#lastId;
-    const line = toLine({ ...request, id });
+    signal?.throwIfAborted();
+    const id = request.id ?? ++this.#lastId;
+    this.#write({ ...request, id });
     return new Promise((resolve, reject) => {
-      this.#requests.set(id, { resolve: (reply) => resolve(onReply(reply)), reject });
-      this.#child.stdin.write(line);
-      onSent(id);
+      this.#requests.set(id, { resolve: (reply) => resolve(take(reply)), reject });
     });
   }
 
-  /** A lease, or an error; also if `signal` aborts first. */
-  async lock(request, signal) {
-    let id;
-    const granted = this.request(request, (reply) => {
-      const lease = new Lease(this, reply);
-      this.leases.set(lease.number, lease);
-      return lease;
-    }, (sent) => (id = sent));
+  /** A lease, or an error. It is that of `signal` as soon as that aborts. */
+  lock(request, signal) {
+    const id = ++this.#lastId;
+    const granted = this.request({ ...request, id }, (reply) => new Lease(this, reply), signal);
     if (!signal) return granted;
     return new Promise((resolve, reject) => {
       const cancel = () => {
-        if (id && !this.ended) this.#child.stdin.write(toLine({ op: "cancel", id: ++this.#lastId, lock: id }));
-        granted.then((lease) => lease.unlock()).catch(() => {}); // it was on its way
+        if (this.#requests.has(id))
+          this.#write({ op: "cancel", id: ++this.#lastId, lock: id });
+        granted.then((lease) => lease.unlock()).catch(() => {}); // it crossed the `cancel`
         reject(signal.reason);
       };
       signal.addEventListener("abort", cancel, { once: true });
-      granted.then(resolve, reject).finally(() => signal.removeEventListener("abort", cancel));
+      const stop = () => signal.removeEventListener("abort", cancel);
+      granted.finally(stop).then(resolve, reject);
     });
   }
 }
@@ -228,51 +252,58 @@ function findCommand() {
 }
 
 export class Redlock {
-  #start;
+  #config;
   #pipe;
 
-  constructor({ nodes, config, args = [], command } = {}) {
-    if (process.platform !== "linux")
-      throw new RedlockError({ error: "UNSUPPORTED", text: "redlock-quorum needs Linux: redlock pipe runs nowhere else." });
-    this.#start = () => {
-      const env = { ...process.env };
-      if (nodes) env.REDLOCK_NODES = nodes.join(" "); // not as arguments: ps(1) shows them
-      if (config) env.REDLOCK_CONFIG = config;
-      return new Pipe(command ?? (process.env.REDLOCK_COMMAND || findCommand()), args, env);
-    };
+  constructor(config = {}) {
+    if (process.platform !== "linux") {
+      const text = "redlock-quorum needs Linux: redlock pipe runs nowhere else";
+      throw new RedlockError({ error: "UNSUPPORTED", text });
+    }
+    this.#config = config;
+  }
+
+  #start() {
+    const { nodes, config, args = [], command } = this.#config;
+    const env = { ...process.env };
+    if (nodes) env.REDLOCK_NODES = nodes.join(","); // ps(1) would show passwords in arguments
+    if (config) env.REDLOCK_CONFIG = config;
+    return new Pipe(command ?? (process.env.REDLOCK_COMMAND || findCommand()), args, env);
   }
 
   async using(keys, options, work) {
     if (typeof options === "function") [options, work] = [{}, options];
-    const { signal, ...members } = options;
+    const { signal, ...members } = options ?? {};
     signal?.throwIfAborted();
     if (!this.#pipe || this.#pipe.ended) this.#pipe = this.#start();
     const pipe = this.#pipe;
+    const named = Array.isArray(keys) ? { keys } : { key: keys };
     pipe.enter();
     try {
-      return await this.#hold(await pipe.lock({ ...inSnakeCase(members), ...named(keys), op: "lock" }, signal), work);
+      const lease = await pipe.lock({ ...inSnakeCase(members), ...named, op: "lock" }, signal);
+      return await workUnder(lease, work);
     } finally {
       pipe.leave();
     }
   }
-
-  async #hold(lease, work) {
-    let result;
-    try {
-      if (!lease.valid()) await lease.settle();
-      lease.signal.throwIfAborted();
-      const { signal, fence, slot, valid } = lease;
-      result = await work(signal, { fence, slot, valid, extend: (ttlMs) => lease.extend(ttlMs), beat: () => lease.beat() });
-    } catch (error) {
-      await lease.unlock().catch(() => {}); // the first error says more
-      throw error;
-    }
-    await lease.unlock(); // an error here: what `work` did may have overlapped
-    return result;
-  }
 }
-
-const named = (keys) => (Array.isArray(keys) ? { keys } : { key: keys });
 
 const inSnakeCase = (members) => Object.fromEntries(Object.entries(members).map(
   ([name, value]) => [name.replace(/[A-Z]/g, (letter) => "_" + letter.toLowerCase()), value]));
+
+async function workUnder(lease, work) {
+  const { signal, fence, slot, valid } = lease;
+  const extend = (ttlMs) => lease.extend(ttlMs);
+  const beat = () => lease.beat();
+  let result;
+  try {
+    if (!valid()) await lease.settle();
+    signal.throwIfAborted();
+    result = await work(signal, { fence, slot, valid, extend, beat });
+  } catch (error) {
+    await lease.unlock().catch(() => {}); // the first error says more
+    throw error;
+  }
+  await lease.unlock(); // an error here: the work may have overlapped with another owner's
+  return result;
+}

@@ -14,8 +14,10 @@ function work(verb, key, ms) {
   return async (signal, hold) => {
     print(key, "held", hold.fence);
     if (verb === "child") print(key, "child", spawn("sleep", ["40"], { stdio: "ignore" }).pid);
-    if (verb === "extend")
-      await hold.extend(6000).then(() => print(key, "extended"), (error) => print(key, "not-extended", error.code));
+    if (verb === "extend") {
+      await hold.extend(6000).then(() => print(key, "extended"),
+        (error) => print(key, "not-extended", error.code));
+    }
     await sleep(ms, null, { signal }).catch(async () => {
       print(key, "aborted", signal.reason.code);
       await sleep(LINGERS_MS);
