@@ -1,5 +1,5 @@
-// Locks of libredlock by `redlock pipe`. docs/pipe.md has the lines that it reads and writes, and
-// the duties of this file. Times in _us are microseconds of CLOCK_BOOTTIME.
+// Locks of libredlock by `redlock pipe`. docs/pipe.md has the lines that it reads and writes,
+// and the duties of this file. Times in _us are microseconds of CLOCK_BOOTTIME.
 import { spawn } from "node:child_process";
 import { openSync, readSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -43,7 +43,8 @@ function toLine(request) {
       throw badKey("MALFORMED", "a key has a NUL, or half of a surrogate pair");
     return value;
   }) + "\n";
-  if (Buffer.byteLength(line) > LINE_BYTES) throw badKey("TOO_LONG", "a request has above 64 KiB");
+  if (Buffer.byteLength(line) > LINE_BYTES)
+    throw badKey("TOO_LONG", "a request has above 64 KiB");
   return line;
 }
 
@@ -192,7 +193,7 @@ class Pipe {
   #checkHello({ schema, now_us }) {
     if (schema !== SCHEMA) throw new Error(`it speaks ${schema}, and not ${SCHEMA}`);
     if (!(this.#startedUs <= now_us && now_us <= nowUs()))
-      throw new Error("its clock is not that of /proc/uptime here (a time namespace, or lxcfs)");
+      throw new Error("its clock is not /proc/uptime here: a time namespace, or lxcfs");
     this.#greeted();
   }
 
@@ -245,7 +246,8 @@ class Pipe {
 /** The binary that comes with this package, or the first on PATH. */
 function findCommand() {
   try {
-    return createRequire(import.meta.url).resolve(`redlock-quorum-linux-${process.arch}/redlock`);
+    const { resolve } = createRequire(import.meta.url);
+    return resolve(`redlock-quorum-linux-${process.arch}/redlock`);
   } catch {
     return "redlock";
   }

@@ -73,7 +73,8 @@ class Pipe:
         os._exit(code)
 
     def run(self, args):
-        right = args[-3:] == ["pipe", "--parent", str(os.getppid())]
+        parent = os.getppid()
+        right = args[-3:] == ["pipe", "--parent", str(parent)]
         self.log("start" if right else "bad arguments", *args)
         self.start()
         while True:
@@ -81,9 +82,11 @@ class Pipe:
             while self.timers and self.timers[0][0] <= now:
                 _, _, function, arguments = heapq.heappop(self.timers)
                 function(*arguments)
-            wait = max(0, self.timers[0][0] - now_us()) / SECOND if self.timers else None
-            if select.select([0] if self.reads else [], [], [], wait)[0]:
+            wait = max(0, self.timers[0][0] - now_us()) / SECOND if self.timers else 1
+            if select.select([0] if self.reads else [], [], [], min(wait, 1))[0]:
                 self.read()
+            elif os.getppid() != parent:
+                self.exit()  # its driver was killed
 
     def read(self):
         data = os.read(0, 4096)
