@@ -22,7 +22,8 @@ LONGEST_S = 30         # no kit outlives its test
 LARGEST = 2**53 - 1
 LINE = 64 * 1024
 MEMBERS = {
-    "lock": {"key", "keys", "kind", "slots", "fence", "ttl_ms", "wait_ms", "max_hold_ms", "beat_ms"},
+    "lock": {"key", "keys", "kind", "slots", "fence", "ttl_ms", "wait_ms", "max_hold_ms",
+             "beat_ms"},
     "cancel": {"lock"}, "unlock": {"hold"}, "extend": {"hold", "ttl_ms"}, "beat": {"hold"},
 }
 
@@ -189,9 +190,9 @@ class Pipe:
             self.send(notice="until", hold=hold, until_us=self.later(hold, TTL_US))
             self.at(now_us() + TTL_US // 3, self.watchdog, hold)
 
-    def lost(self, hold, error="EXPIRED"):
+    def lost(self, hold):
         self.log("lost", hold)
-        self.send(notice="lost", hold=hold, error=error, reason="SILENT", text="it was lost",
+        self.send(notice="lost", hold=hold, error="GONE", reason="MISSING", text="it was lost",
                   holder=None, nodes=[])
 
 
@@ -278,7 +279,13 @@ class Dead(Pipe):
 
 
 class DeadHeld(Pipe):
+    """Its deadline is far: only the end of the pipe aborts it."""
     once = True
+    extends = False
+
+    def lock(self, request):
+        self.log("lock", request["key"])
+        self.grant(request, LONGEST_S * SECOND)
 
     def granted(self, hold):
         self.at(now_us(), self.die)
@@ -375,6 +382,8 @@ class Stopped(Pipe):
         self.wait_log("^b held")
         deadline_us = now_us() + TTL_US
         os.kill(os.getppid(), signal.SIGSTOP)
+        while not is_stopped(os.getppid()):  # otherwise it may still read what comes now
+            time.sleep(0.001)
         a, _ = sorted(self.holds, key=self.holds.get)
         self.until(a, 3 * TTL_US)
         time.sleep((deadline_us - now_us()) / SECOND)
@@ -429,6 +438,15 @@ SCENARIOS = {re.sub("(?<!^)(?=[A-Z])", "-", kind.__name__).lower(): kind for kin
     Good, Late, Silent, Revive, Lost, LostOther, Cut, Dead, DeadHeld, HalfLine, BadLine, Full, Deaf,
     Unknown, Schema, Error, ClockAhead, ClockBehind, Burst, Stopped, Taken, Cancel, Cross, Large,
     Extend, NotExtended, Gone, Unconfirmed)}
+
+
+def is_stopped(pid):
+    """Each of its threads is."""
+    states = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii", errors="replace") as file:
+            states.append(file.read().rpartition(")")[2].split()[0])
+    return set(states) == {"T"}
 
 
 def read_log():

@@ -51,7 +51,7 @@ test("a function that throws what the loss made of it rejects with the loss", LI
   const redlock = makeRedlock("lost");
   writeFileSync(process.env.REDLOCK_KIT_LOG, "a held\n"); // what the kit waits for
   const work = (signal) => sleep(20_000, null, { signal }).catch(() => { throw signal.reason; });
-  await assert.rejects(redlock.using("a", work), { code: "EXPIRED", reason: "SILENT" });
+  await assert.rejects(redlock.using("a", work), { code: "GONE", reason: "MISSING" });
 });
 
 test("an error has all that the pipe said", LIMIT, async () => {
