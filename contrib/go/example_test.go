@@ -1,0 +1,52 @@
+package redlock_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log"
+	"time"
+
+	"redlock"
+)
+
+var client = redlock.New(redlock.Config{
+	Nodes: []string{"redis://a", "redis://b", "redis://c"}})
+
+// The statement is given up if the lock is lost.
+func writeReport(ctx context.Context, db *sql.DB) error {
+	hold, err := client.Lock(ctx, "report", redlock.Options{})
+	if err != nil {
+		return err
+	}
+	defer hold.Unlock(context.Background())
+	if _, err := db.ExecContext(hold.Context(), "CALL write_report()"); err != nil {
+		return err
+	}
+	return hold.Unlock(context.Background())
+}
+
+// The database refuses a smaller fence.
+func pay(ctx context.Context, payments []string) error {
+	hold, err := client.Lock(ctx, "account:17", redlock.Options{
+		And: []string{"account:4"}, Fence: true, Wait: 5 * time.Second})
+	if errors.Is(err, redlock.ErrTimeout) {
+		log.Print("try again later: ", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer hold.Unlock(context.Background())
+	for _, payment := range payments {
+		if err := book(hold.Context(), payment, hold.Fence()); err != nil {
+			return err
+		}
+	}
+	return hold.Unlock(context.Background())
+}
+
+func book(ctx context.Context, payment string, fence int64) error { return ctx.Err() }
+
+func Example() { _ = writeReport }
+
+func Example_fenced() { _ = pay }
