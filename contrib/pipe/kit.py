@@ -263,7 +263,7 @@ class Cut(Pipe):
     def lock(self, request):
         self.log("lock", request["key"])
         if request["key"] == "b":
-            return self.fail(request, "TAKEN", "another owner holds the lock", holder="hôte:1")
+            return self.fail(request, "TAKEN", "hôte:1 holds the lock", holder="hôte:1")
         self.grant(request)
 
     def write(self, data):
