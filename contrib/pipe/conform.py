@@ -18,7 +18,7 @@ import time
 
 KIT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kit.py")
 DRIVER_S = 25  # a driver that needs more hangs
-AT_A_TIME = 6  # they wait most of the time
+AT_A_TIME = 10  # they wait most of the time
 
 
 @dataclasses.dataclass
