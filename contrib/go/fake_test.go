@@ -6,15 +6,20 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 )
 
-// TestMain runs the tests, or is the fake "redlock pipe" that they start. FAKE says how it
-// begins, a key what becomes of its lock. FAKE_LOG gets the requests.
+// TestMain runs the tests, or is what they start: app, or the fake "redlock pipe". FAKE says how
+// it begins, a key what becomes of its lock. FAKE_LOG gets the requests.
 func TestMain(m *testing.M) {
-	if os.Getenv("FAKE") == "" {
+	if key := os.Getenv("APP"); key != "" {
+		ttl, _ := time.ParseDuration(os.Getenv("APP_TTL"))
+		app(key, ttl)
+	} else if how := os.Getenv("FAKE"); how != "" {
+		fake(how)
+	} else {
 		os.Exit(m.Run())
 	}
-	fake(os.Getenv("FAKE"))
 }
 
 func say(format string, values ...any) { fmt.Printf(format+"\n", values...) }
