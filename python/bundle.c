@@ -1,14 +1,6 @@
 /* What the library of a wheel has besides, because it is linked to static libraries. */
 #include <stdio.h>
 
-#include "io/openssl.h"
-
-/* It is linked. */
-const char *rl_openssl_load(void)
-{
-    return NULL;
-}
-
 /*
  * Debian builds libevent_core.a for programs. In a library all of it works but its use of
  * stderr; -Wl,--wrap=stderr makes that a variable of the library.

@@ -129,6 +129,7 @@ VERBS = {
     "on RELEASE VERB...": [Row("on trixie demo", figure=r"^(As told: .*)$")],
     "package": [Row("package", figure=r"^(nothing is left after the purge)$")],
     "wheel": [Row("wheel", figure=r"^(\d+\s.*\.whl)$")],
+    "static": [Row("static", figure=r"^(\d+\s.*/redlock)$")],
     "check wheel [RELEASE...]": [Row("check wheel", figure=r"^(\d+ releases: .*)$")],
     "check size": [Row("check size", figure=r"^(code lines: .*)$")],
     "check evidence": [Row("check evidence", figure=r"^(\d+ of \d+ runs are older.*)$")],

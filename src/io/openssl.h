@@ -1,5 +1,6 @@
 /*
- * OpenSSL, loaded when it is first needed: to load it takes longer than a lock does.
+ * OpenSSL, loaded when it is first needed: to load it takes longer than a lock does. With
+ * RL_OPENSSL_LINKED (meson: prefer_static) it is linked instead.
  * Include this instead of <openssl/...>; the functions have their usual names. The build
  * writes openssl_names.h from its list of the functions that the library calls, also by
  * OpenSSL's macros: RL_OPENSSL_EACH, and for each function a macro of its name.
@@ -11,6 +12,12 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#ifdef RL_OPENSSL_LINKED
+static inline const char *rl_openssl_load(void)
+{
+    return NULL;
+}
+#else
 #include "openssl_names.h"
 
 #define RL_OPENSSL_NUMBER(name) RL_NUMBER_##name,
@@ -26,5 +33,6 @@ extern void (*rl_openssl[RL_OPENSSL_FUNCTIONS])(void);
 const char *rl_openssl_load(void);
 
 #define RL_OPENSSL(name) ((__typeof__(name) *)rl_openssl[RL_NUMBER_##name])
+#endif
 
 #endif

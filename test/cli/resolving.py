@@ -429,7 +429,7 @@ def _(quorum):
         redlock("run", "-n", "k", "true", env=env).expect(0)
 
 
-if __name__ == "__main__":
+def main():
     if os.environ.get(INSIDE):
         raise_loopback()
         if not (put_over(RESOLV_CONF, "nameserver 127.0.0.1\n") and
@@ -443,3 +443,7 @@ if __name__ == "__main__":
         print("1..0 # SKIP namespaces are not allowed here")
         sys.exit(0)
     os.execvpe(unshare[0], [*unshare, sys.executable, *sys.argv], {**os.environ, INSIDE: "1"})
+
+
+if __name__ == "__main__":
+    main()

@@ -127,10 +127,14 @@ static bool write_identity(const struct identity *identity, const char *folder,
 
 const char *certificates_missing(void)
 {
+#ifdef RL_OPENSSL_LINKED
+#define LOAD(name) crypto.name = name;
+#else
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 #define LOAD(name)                                                                         \
     if (!library || !(*(void **)&crypto.name = dlsym(library, #name)))                     \
         return dlerror();
+#endif
     EACH(LOAD)
     return NULL;
 }
