@@ -117,7 +117,7 @@ class Redlock
     def read
       rest = "".b
       loop do
-        IO.select([@out], nil, nil, @holds.empty? ? nil : TICK_S)
+        IO.select([@out], nil, nil, seconds_left)
         now = Redlock.now_us # first take what is in the pipe by now
         while (data = @out.read_nonblock(LINE_MOST, exception: false)) != :wait_readable
           *lines, rest = (rest + (data || raise("it has ended"))).split("\n", -1)
@@ -128,6 +128,11 @@ class Redlock
       end
     rescue StandardError => error
       finish(error.message)
+    end
+
+    def seconds_left # to the first deadline; nil: nothing is held
+      first_us = @mutex.synchronize { @holds.each_value.map(&:until_us).min }
+      first_us && ((first_us - Redlock.now_us) / 1e6).clamp(0, TICK_S)
     end
 
     def take(message)
