@@ -187,7 +187,7 @@ func (p *pipe) lock(ctx context.Context, members map[string]any) (*Hold, error) 
 		if r.err != nil || r.hold.Valid() {
 			return r.hold, r.err
 		}
-		r.hold.dismiss()
+		r.hold.Unlock(ctx)
 		if lost := r.hold.Err(); lost != nil {
 			return nil, lost
 		}
@@ -196,7 +196,7 @@ func (p *pipe) lock(ctx context.Context, members map[string]any) (*Hold, error) 
 		p.send(map[string]any{"op": "cancel", "lock": id}, nil)
 		go func() {
 			if r := <-replies; r.err == nil { // it crossed the cancel
-				r.hold.dismiss()
+				r.hold.Unlock(context.Background())
 			}
 		}()
 		return nil, ctx.Err()

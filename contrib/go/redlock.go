@@ -216,13 +216,6 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	return h.ask(ctx, map[string]any{"op": "unlock", "hold": h.id})
 }
 
-// dismiss unlocks what nobody has worked under, and does not wait.
-func (h *Hold) dismiss() {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	h.Unlock(ctx)
-}
-
 func (h *Hold) ask(ctx context.Context, request map[string]any) error {
 	err := h.pipe.ask(ctx, request)
 	h.pipe.mu.Lock()
