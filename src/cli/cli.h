@@ -187,6 +187,7 @@ int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *o
  * then ends the process; cli_say() prints it unless --quiet.
  */
 void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+const char *cli_last_complaint(void); /* without "redlock: "; "": there was none */
 #define cli_fail(code, ...) (cli_complain(__VA_ARGS__), exit(code))
 #define cli_say(cli, ...)   ((cli)->quiet ? (void)0 : cli_complain(__VA_ARGS__))
 
@@ -482,11 +483,12 @@ int cli_check(struct cli *cli, int argc, char **argv);
 int cli_admit(struct cli *cli, int argc, char **argv);
 int cli_bench(struct cli *cli, int argc, char **argv);
 int cli_local(struct cli *cli, int argc, char **argv);
+int cli_pipe(struct cli *cli, int argc, char **argv);
 
 /* Their help texts. */
 extern const struct cli_help cli_elect_help, cli_run_help, cli_acquire_help,
     cli_extend_help, cli_release_help, cli_break_help, cli_status_help, cli_check_help,
     cli_admit_help, cli_bench_help, cli_local_help, cli_list_help, cli_wait_help,
-    cli_monitor_help;
+    cli_monitor_help, cli_pipe_help;
 
 #endif

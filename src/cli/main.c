@@ -16,6 +16,7 @@ static const struct cli_command commands[] = {
     {"acquire", cli_acquire, &cli_acquire_help, "acquire a lock and print its token", 1, 1},
     {"extend", cli_extend, &cli_extend_help, "extend a lock, by its token", 1, 1},
     {"release", cli_release, &cli_release_help, "release a lock, by its token", 1, 1},
+    {"pipe", cli_pipe, &cli_pipe_help, "lock for a program, by lines of JSON", 0, 0},
     {"break", cli_break, &cli_break_help, "remove a lock, even if a client holds it", 1, 1},
     {"status", cli_status, &cli_status_help, "show who holds a lock, for each node", 1, 1},
     {"wait", cli_wait_free, &cli_wait_help, "wait until a lock is free, and take nothing",

@@ -36,6 +36,13 @@ static void hide_tokens(char *text)
     }
 }
 
+static char *last_complaint;
+
+const char *cli_last_complaint(void)
+{
+    return last_complaint ? last_complaint : "";
+}
+
 void cli_complain(const char *format, ...)
 {
     static const char no_memory[] = "redlock: out of memory\n";
@@ -54,7 +61,8 @@ void cli_complain(const char *format, ...)
     if (len > 0)
         writer_message(line, (size_t)len);
     free(line);
-    free(printable);
+    free(last_complaint);
+    last_complaint = printable;
     free(text);
 }
 

@@ -12,11 +12,7 @@
 #define FILE_MAX     65536 /* 17 keys of 512 bytes, each escaped */
 #define FENCE_MOST   ((INT64_C(1) << 53) - 1)
 
-/*
- * Read once, before the lock is acquired: later no descriptor may be free. "", with errno:
- * not known.
- */
-static const char *boot_id(void)
+const char *tokenfile_boot_id(void)
 {
     static char known[TOKENFILE_BOOT_ID + 1];
     if (known[0])
@@ -48,13 +44,13 @@ bool tokenfile_fill(struct tokenfile *file, const redlock_lease *lease, int64_t 
     };
     file->deadline_us = now + file->valid_ms * 1000;
     snprintf(file->token, sizeof(file->token), "%s", redlock_token(lease));
-    memcpy(file->boot_id, boot_id(), sizeof(file->boot_id));
+    memcpy(file->boot_id, tokenfile_boot_id(), sizeof(file->boot_id));
     return file->valid_ms > 0;
 }
 
 enum tokenfile_state tokenfile_left(const struct tokenfile *file, int64_t *ret_valid_ms)
 {
-    const char *id = boot_id();
+    const char *id = tokenfile_boot_id();
     *ret_valid_ms = 0;
     if (id[0] == '\0' && errno != ENOENT)
         cli_fail(CLI_FAILED, "%s: %s", BOOT_ID_FILE, strerror(errno));
@@ -105,7 +101,7 @@ void tokenfile_need_regular(const char *path)
 void tokenfile_check(const char *path)
 {
     refuse_empty(path);
-    if (boot_id()[0] == '\0')
+    if (tokenfile_boot_id()[0] == '\0')
         cli_fail(CLI_FAILED, "%s: no boot id, which a token file needs: %s", BOOT_ID_FILE,
                  strerror(errno));
     tokenfile_need_regular(path);

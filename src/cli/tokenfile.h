@@ -27,6 +27,12 @@ enum tokenfile_state {
 };
 
 /*
+ * Read once, before a lock is acquired: later no descriptor may be free. "", with errno:
+ * not known.
+ */
+const char *tokenfile_boot_id(void);
+
+/*
  * Fills it in from a held lease; `slots` and `begun_us` stay as they are. False if the
  * lease's validity has ended.
  */
