@@ -323,6 +323,13 @@ def _(quorum):
     in_one_day(lambda quorum: run_page("rate.md", quorum), quorum)
 
 
+@case("ruby: what is done is done once, and by one program at a time")
+def _(quorum):
+    if is_missing("ruby"):
+        return
+    run_page("ruby.md", quorum)
+
+
 @case("flock: a script that locks itself")
 def _(quorum):
     if is_missing("tar"):
