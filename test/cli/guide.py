@@ -323,11 +323,24 @@ def _(quorum):
     in_one_day(lambda quorum: run_page("rate.md", quorum), quorum)
 
 
-@case("ruby: what is done is done once, and by one program at a time")
+@case("ruby: each is reminded once, by one program at a time; a program or its pipe dies")
 def _(quorum):
     if is_missing("ruby"):
         return
-    run_page("ruby.md", quorum)
+    place = run_page("ruby.md", quorum)
+    place.bash("""ruby -r./redlock_pipe -e '
+      Redlock.new.lock("reminders") { Process.kill(:KILL, $$) }
+    '; redlock run -w 1m reminders -- true""")  # its TTL is longer: it was released
+    code = place.bash("""ruby -r./redlock_pipe -e '
+      begin
+        Redlock.new.lock("k") do |hold|
+          Process.kill(:KILL, File.read("/proc/self/task/#{$$}/children").to_i)
+          loop { sleep(0.01) && hold.check }
+        end
+      rescue Redlock::Error => error
+        puts error.code
+      end'""")
+    equal(code, "PIPE\n", "after the death of the pipe")
 
 
 @case("flock: a script that locks itself")
