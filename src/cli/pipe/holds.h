@@ -5,46 +5,33 @@
 #include "outbox.h"
 #include "request.h"
 
-#include "io/queue.h"
-
 #define HOLDS_MAX   10000
 #define WAITERS_MAX 1000
-
-struct hold;
-TAILQ_HEAD(hold_queue, hold);
+#define PLACES      (HOLDS_MAX + WAITERS_MAX)
 
 struct holds {
     struct cli *cli;
-    struct outbox *outbox;
-    struct hold *place[HOLDS_MAX + WAITERS_MAX];
-    size_t used; /* no place from here on was used */
-    size_t held, waiting, leaving;
+    struct outbox outbox;
+    struct hold *place[PLACES]; /* NULL: none */
+    size_t used;                /* no place from here on was ever used */
+    size_t count, waiting, renewed;
+    size_t next_renewed; /* a place: where the next one is looked for */
     int64_t serial;
-    struct hold_queue renewed; /* their new deadline was not told yet */
-    bool extends;              /* false: the pipe extends nothing */
-    void (*over)(void *arg);   /* a lock is over: look whether any is left */
+    bool extends;            /* false: nothing is extended */
+    void (*over)(void *arg); /* none is left */
     void *arg;
 };
 
-void holds_begin(struct holds *holds, struct cli *cli, struct outbox *outbox);
-
-/* Does what the request says. Replies, now or later; frees the request. */
+/* Does what the request says, and replies, now or later. Frees the request. */
 void holds_do(struct holds *holds, struct request *request);
 
-/* Replies that the request failed. */
-void holds_refuse(struct holds *holds, int64_t id, redlock_code code, redlock_reason reason,
-                  const char *text);
-
 /* Begins and ends to extend what is held. */
-void holds_extend_all(struct holds *holds, bool extends);
+void holds_extend(struct holds *holds, bool extends);
 
-/* Gives up what is waited for, and releases what was not told, or all. */
-void holds_leave_untold(struct holds *holds);
-void holds_leave_all(struct holds *holds);
+/* Gives up what is waited for. Releases what was not told; or all. */
+void holds_leave(struct holds *holds, bool all);
 
-bool holds_are_over(const struct holds *holds);
-
-/* Puts the next new deadline; false: all were told. */
-bool holds_put_until(void *holds);
+/* Puts the new deadlines, as long as the reader takes them. */
+void holds_put_renewed(struct holds *holds);
 
 #endif

@@ -1,82 +1,53 @@
 #include "outbox.h"
 
 #include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
-#define STALL_MS 1000
-#define PORTION  4096 /* bytes: what is more urgent waits for no more */
+static const struct timeval stall_after = {1, 0};
 
-static void note_progress(struct outbox *outbox)
+static void on_written(struct bufferevent *to, void *arg)
 {
-    bool was_stalled = outbox->stalled;
+    struct outbox *outbox = arg;
+    (void)to;
     outbox->stalled = false;
-    if (outbox_waiting(outbox) > 0)
-        cli_timer_set(&outbox->timer, STALL_MS);
-    else
-        cli_timer_stop(&outbox->timer);
-    if (was_stalled)
-        outbox->stall_changed(outbox->arg);
+    outbox->changed(outbox->arg);
 }
 
-static void on_stalled(void *arg)
+static void on_not_written(struct bufferevent *to, short what, void *arg)
 {
     struct outbox *outbox = arg;
-    outbox->stalled = true;
-    outbox->stall_changed(outbox->arg);
-}
-
-static void on_writable(evutil_socket_t fd, short what, void *arg)
-{
-    struct outbox *outbox = arg;
-    bool more = true;
-    (void)what;
-    if (outbox_waiting(outbox) == 0)
-        while (more && outbox_waiting(outbox) < PORTION)
-            more = outbox->next(outbox->arg);
-    if (outbox_waiting(outbox) == 0 || !outbox->writable)
-        return;
-    int size = evbuffer_write(outbox->lines, fd);
-    if (size > 0)
-        note_progress(outbox);
-    if (size < 0 && errno != EAGAIN && errno != EINTR)
+    if (!(what & BEV_EVENT_TIMEOUT)) {
         outbox->failed(outbox->arg);
-    else
-        outbox_wake(outbox);
+        return;
+    }
+    outbox->stalled = true;
+    bufferevent_enable(to, EV_WRITE); /* the timeout has disabled it */
+    outbox->changed(outbox->arg);
 }
 
 void outbox_begin(struct outbox *outbox, struct event_base *base)
 {
-    outbox->base = base;
-    outbox->lines = cli_need_memory(evbuffer_new());
-    outbox->writable =
-        cli_need_memory(event_new(base, STDOUT_FILENO, EV_WRITE, on_writable, outbox));
     evutil_make_socket_nonblocking(STDOUT_FILENO);
-    cli_timer_begin(&outbox->timer, base, 0, on_stalled, outbox);
-}
-
-void outbox_wake(struct outbox *outbox)
-{
-    if (outbox->writable && event_add(outbox->writable, NULL) != 0)
-        cli_fail(CLI_FAILED, "stdout is no pipe and no socket");
+    outbox->to = cli_need_memory(bufferevent_socket_new(base, STDOUT_FILENO, 0));
+    bufferevent_setcb(outbox->to, NULL, on_written, on_not_written, outbox);
+    bufferevent_setwatermark(outbox->to, EV_WRITE, SIZE_MAX, 0); /* at each write */
+    bufferevent_set_timeouts(outbox->to, NULL, &stall_after);
 }
 
 void outbox_put(struct outbox *outbox, json_t *object)
 {
-    if (!outbox->writable) {
-        json_decref(object);
-        return;
-    }
     char *line = cli_need_memory(cli_json_dump(object));
+    size_t len = strlen(line);
     json_decref(object);
-    if (outbox_waiting(outbox) == 0)
-        cli_timer_set(&outbox->timer, STALL_MS);
-    outbox->put += strlen(line) + 1;
-    evbuffer_add(outbox->lines, line, strlen(line));
-    evbuffer_add(outbox->lines, "\n", 1);
+    line[len++] = '\n'; /* in the place of the NUL */
+    if (outbox->to && bufferevent_write(outbox->to, line, len) != 0)
+        cli_need_memory(NULL);
+    outbox->put += len;
     free(line);
-    outbox_wake(outbox);
 }
 
 bool outbox_has_written(const struct outbox *outbox, uint64_t put)
@@ -86,18 +57,15 @@ bool outbox_has_written(const struct outbox *outbox, uint64_t put)
 
 size_t outbox_waiting(const struct outbox *outbox)
 {
-    return evbuffer_get_length(outbox->lines);
+    return outbox->to ? evbuffer_get_length(bufferevent_get_output(outbox->to)) : 0;
 }
 
 /* Another file takes the place of the descriptor, so that no socket gets its number. */
 void outbox_close(struct outbox *outbox)
 {
-    if (!outbox->writable)
-        return;
-    cli_timer_end(&outbox->timer);
-    event_free(outbox->writable);
-    outbox->writable = NULL;
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    bufferevent_free(outbox->to);
+    outbox->to = NULL;
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0)
         cli_fail(CLI_FAILED, "/dev/null: %s", strerror(errno));
     close(fd);

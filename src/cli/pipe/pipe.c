@@ -1,17 +1,17 @@
 /* redlock pipe: locks for the process that started it, by lines of JSON. docs/pipe.md */
+#include "../tokenfile.h"
 #include "holds.h"
 
-#include "../tokenfile.h"
-
 #include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LINE_MAX     65536
-#define READ_AT_ONCE 65536
-#define REPLIES_MAX  (1 << 20) /* bytes that wait; then requests wait, too */
+#define LINE_MAX    65536
+#define REPLIES_MAX (1 << 20) /* bytes that wait; then requests wait, too */
 
 const struct cli_help cli_pipe_help = {
     "Usage: redlock pipe --parent PID\n"
@@ -22,7 +22,7 @@ const struct cli_help cli_pipe_help = {
     "      --parent PID          the process that started this one\n\n"
     "Example:\n"
     "  {\"id\":1,\"op\":\"lock\",\"key\":\"report\"}\n",
-    "  {\"id\":1,\"hold\":7,\"until_us\":812375678901,\"fence\":null,\"slot\":null}\n\n"
+    "\n"
     "docs/pipe.md has all requests, and what a program must do. HUP, INT, QUIT, TERM and\n"
     "PIPE are ignored.\n\n"
     "Exit codes: 0 the program has exited, or stdin has ended and nothing is held; 64\n"
@@ -30,19 +30,15 @@ const struct cli_help cli_pipe_help = {
 };
 
 struct pipe {
-    struct cli *cli;
     int64_t parent;
-    struct outbox outbox;
+    struct bufferevent *from;
     struct holds holds;
-    struct evbuffer *in;
-    struct event *readable, *exited;
-    bool ended; /* no request comes any more */
-    bool done;
+    bool ended, done; /* `ended`: no request comes any more */
 };
 
-static bool has_begun; /* hello was said */
-
 /* --- the start --- */
+
+static bool has_begun; /* hello was said */
 
 /* The only line, if there is no start. */
 static void tell_failure(int status, void *arg)
@@ -50,13 +46,11 @@ static void tell_failure(int status, void *arg)
     (void)arg;
     if (has_begun || status == CLI_OK)
         return;
-    json_t *notice = json_pack("{s:s, s:i, s:o}", "notice", "error", "exit", status, "text",
-                               cli_json_text(cli_last_complaint()));
-    char *line = cli_json_dump(notice);
+    char *line =
+        cli_json_dump(json_pack("{s:s, s:i, s:o}", "notice", "error", "exit", status,
+                                "text", cli_json_text(cli_last_complaint())));
     if (line)
         dprintf(STDOUT_FILENO, "%s\n", line);
-    free(line);
-    json_decref(notice);
 }
 
 /*
@@ -71,23 +65,21 @@ static void ignore_signals(void)
         signal(numbers[i], SIG_IGN);
 }
 
-/* The pid may have been reused if the parent had exited before it was opened. */
-static int open_parent(const struct pipe *pipe)
+/* Its pid may have been reused if it had exited before it was opened. */
+static int open_parent(int64_t pid)
 {
-    int fd = -1;
-    if (getppid() == pipe->parent) {
-        fd = (int)syscall(SYS_pidfd_open, (pid_t)pipe->parent, 0);
-        if (fd < 0)
-            cli_fail(CLI_FAILED, "pidfd_open: %s", strerror(errno));
-    }
-    if (getppid() != pipe->parent)
+    int fd = getppid() == pid ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
+    int error = errno;
+    if (getppid() != pid)
         cli_fail(CLI_USAGE, "pipe: --parent is not the process that started this one");
+    if (fd < 0)
+        cli_fail(CLI_FAILED, "pidfd_open: %s", strerror(error));
     return fd;
 }
 
 static void say_hello(struct pipe *pipe)
 {
-    outbox_put(&pipe->outbox,
+    outbox_put(&pipe->holds.outbox,
                json_pack("{s:s, s:s, s:s, s:s, s:I}", "notice", "hello", "schema",
                          "redlock.pipe/1", "version", redlock_version(), "boot_id",
                          tokenfile_boot_id(), "now_us",
@@ -95,12 +87,12 @@ static void say_hello(struct pipe *pipe)
     has_begun = true;
 }
 
-/* --- the ends --- */
+/* --- the end --- */
 
 static void on_over(void *arg)
 {
     struct pipe *pipe = arg;
-    pipe->done = pipe->ended && holds_are_over(&pipe->holds);
+    pipe->done = pipe->ended;
 }
 
 /* What was told stays held until its deadline: the application may still work. */
@@ -110,11 +102,11 @@ static void end_requests(void *arg)
     if (pipe->ended)
         return;
     pipe->ended = true;
-    event_del(pipe->readable);
-    holds_leave_untold(&pipe->holds);
-    outbox_close(&pipe->outbox);
-    holds_extend_all(&pipe->holds, false);
-    on_over(pipe);
+    bufferevent_disable(pipe->from, EV_READ);
+    holds_leave(&pipe->holds, false);
+    outbox_close(&pipe->holds.outbox);
+    holds_extend(&pipe->holds, false);
+    pipe->done = pipe->holds.count == 0;
 }
 
 static void on_parent_exited(evutil_socket_t fd, short what, void *arg)
@@ -123,76 +115,56 @@ static void on_parent_exited(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     end_requests(pipe);
-    holds_leave_all(&pipe->holds);
+    holds_leave(&pipe->holds, true);
 }
 
-/* --- requests --- */
+/* --- what comes and goes --- */
 
-/* False: it is none. */
-static bool take_line(struct pipe *pipe, const char *line, size_t len)
+static void take_line(struct pipe *pipe, const char *line, size_t len)
 {
     struct request request;
-    struct request_fault fault;
-    if (len > LINE_MAX || !request_read(line, len, &request, &fault))
-        return false;
-    if (fault.code == REDLOCK_OK) {
+    if (len <= LINE_MAX && request_read(line, len, &request))
         holds_do(&pipe->holds, &request);
-        return true;
-    }
-    holds_refuse(&pipe->holds, request.id, fault.code, REDLOCK_REASON_MALFORMED,
-                 fault.text);
-    request_free(&request);
-    return true;
+    else
+        end_requests(pipe);
 }
 
-static void take_lines(struct pipe *pipe)
+static void on_read(struct bufferevent *from, void *arg)
 {
-    char *line = NULL;
+    struct pipe *pipe = arg;
+    struct evbuffer *in = bufferevent_get_input(from);
+    char *line;
     size_t len;
-    while (!pipe->ended && (line = evbuffer_readln(pipe->in, &len, EVBUFFER_EOL_LF))) {
-        if (!take_line(pipe, line, len))
-            end_requests(pipe);
+    while (!pipe->ended && (line = evbuffer_readln(in, &len, EVBUFFER_EOL_LF))) {
+        take_line(pipe, line, len);
         free(line);
     }
-    if (evbuffer_get_length(pipe->in) > LINE_MAX)
+    if (evbuffer_get_length(in) > LINE_MAX)
         end_requests(pipe);
+    else if (!pipe->ended && outbox_waiting(&pipe->holds.outbox) > REPLIES_MAX)
+        bufferevent_disable(from, EV_READ); /* until on_changed() */
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg)
+static void on_read_ended(struct bufferevent *from, short what, void *arg)
 {
-    struct pipe *pipe = arg;
+    (void)from;
     (void)what;
-    if (outbox_waiting(&pipe->outbox) >= REPLIES_MAX) {
-        event_del(pipe->readable); /* until put_until() */
-        return;
-    }
-    int size = evbuffer_read(pipe->in, fd, READ_AT_ONCE);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    take_lines(pipe);
-    if (size <= 0)
-        end_requests(pipe);
+    end_requests(arg);
 }
 
-/* --- what the outbox tells --- */
-
-/* All other lines were written. */
-static bool put_until(void *arg)
+static void on_changed(void *arg)
 {
     struct pipe *pipe = arg;
-    event_add(pipe->readable, NULL);
-    return holds_put_until(&pipe->holds);
-}
-
-static void on_stall_changed(void *arg)
-{
-    struct pipe *pipe = arg;
-    holds_extend_all(&pipe->holds, !pipe->outbox.stalled);
+    holds_extend(&pipe->holds, !pipe->holds.outbox.stalled);
+    if (outbox_waiting(&pipe->holds.outbox) > 0)
+        return;
+    holds_put_renewed(&pipe->holds);
+    bufferevent_enable(pipe->from, EV_READ);
 }
 
 int cli_pipe(struct cli *cli, int argc, char **argv)
 {
-    static struct pipe pipe;
+    static struct pipe pipe = {.holds = {.extends = true}};
     const struct cli_option own[] = {
         {"parent", 0, CLI_NUMBER, &pipe.parent},
         {NULL, 0, CLI_FLAG, NULL},
@@ -200,28 +172,22 @@ int cli_pipe(struct cli *cli, int argc, char **argv)
     on_exit(tell_failure, NULL);
     ignore_signals();
     cli_parse(cli, argc, argv, own);
-    int parent = open_parent(&pipe);
+    int parent = open_parent(pipe.parent);
     cli_connect(cli);
-    pipe.cli = cli;
-    pipe.in = cli_need_memory(evbuffer_new());
-    pipe.outbox = (struct outbox){
-        .next = put_until,
-        .stall_changed = on_stall_changed,
-        .failed = end_requests,
-        .arg = &pipe,
-    };
-    outbox_begin(&pipe.outbox, cli->base);
-    holds_begin(&pipe.holds, cli, &pipe.outbox);
+    pipe.holds.cli = cli;
     pipe.holds.over = on_over;
-    pipe.holds.arg = &pipe;
+    pipe.holds.outbox.changed = on_changed;
+    pipe.holds.outbox.failed = end_requests;
+    pipe.holds.arg = pipe.holds.outbox.arg = &pipe;
+    outbox_begin(&pipe.holds.outbox, cli->base);
     evutil_make_socket_nonblocking(STDIN_FILENO);
-    pipe.readable = cli_need_memory(
-        event_new(cli->base, STDIN_FILENO, EV_READ | EV_PERSIST, on_readable, &pipe));
-    pipe.exited =
-        cli_need_memory(event_new(cli->base, parent, EV_READ, on_parent_exited, &pipe));
-    if (event_add(pipe.readable, NULL) != 0)
-        cli_fail(CLI_USAGE, "stdin is no pipe and no socket");
-    event_add(pipe.exited, NULL);
+    pipe.from = cli_need_memory(bufferevent_socket_new(cli->base, STDIN_FILENO, 0));
+    bufferevent_setcb(pipe.from, on_read, NULL, on_read_ended, &pipe);
+    struct event *exited = event_new(cli->base, parent, EV_READ, on_parent_exited, &pipe);
+    if (!exited || event_add(exited, NULL) != 0)
+        cli_fail(CLI_FAILED, "pidfd: %s", strerror(errno));
+    if (bufferevent_enable(pipe.from, EV_READ) != 0)
+        cli_fail(CLI_USAGE, "pipe: stdin is no pipe and no socket");
     say_hello(&pipe);
     cli_wait(cli->base, &pipe.done);
     cli_drain(cli);

@@ -5,37 +5,23 @@
 #include <jansson.h>
 #include <redlock/redlock.h>
 
-enum request_op {
-    REQUEST_LOCK = 1,
-    REQUEST_CANCEL = 2,
-    REQUEST_UNLOCK = 4,
-    REQUEST_EXTEND = 8,
-    REQUEST_BEAT = 16,
-};
+enum request_op { OP_LOCK, OP_CANCEL, OP_UNLOCK, OP_EXTEND, OP_BEAT, OPS };
 
-/* A number that is not given is REDLOCK_UNKNOWN, except `slots`, which is 0. */
 struct request {
-    json_t *object; /* has the bytes of the keys */
+    json_t *object;
     int64_t id;
     enum request_op op;
-    int64_t hold, lock;
-    redlock_key key[REDLOCK_KEYS_MAX];
-    size_t keys;
     redlock_kind kind;
-    int64_t slots, ttl_ms, wait_ms, max_hold_ms, beat_ms;
-    bool fence;
-};
-
-/* What is wrong with a request; `code` is OK if nothing is. */
-struct request_fault {
-    redlock_code code;
+    redlock_key key[REDLOCK_KEYS_MAX]; /* their bytes are those of the object */
+    size_t keys;
+    redlock_code code; /* OK, or what is wrong with it: `text` */
     char text[128];
 };
 
 /* False: it is no request, because it is no JSON object or has no `id`. */
-bool request_read(const char *line, size_t len, struct request *ret_request,
-                  struct request_fault *ret_fault);
+bool request_read(const char *line, size_t len, struct request *ret_request);
 
-void request_free(struct request *request);
+/* A number of the request; `otherwise` if it is not there, or null. */
+int64_t request_number(const struct request *request, const char *name, int64_t otherwise);
 
 #endif
