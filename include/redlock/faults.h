@@ -93,6 +93,8 @@
     X(TLS_CERT_FILE, "tls_cert_file", NULL,                                                \
       "TLS: the client's certificate cannot be used")                                      \
     X(TLS_KEY_FILE, "tls_key_file", NULL, "TLS: the client's private key cannot be used")  \
-    X(TLS, "tls", NULL, "TLS: the connection failed")
+    X(TLS, "tls", NULL, "TLS: the connection failed")                                      \
+    X(NO_EVAL, "no_eval", NULL,                                                            \
+      "the server runs no scripts (EVAL), so it could not release a lock")
 
 #endif

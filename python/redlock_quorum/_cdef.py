@@ -266,6 +266,7 @@ typedef enum redlock_fault {
     REDLOCK_FAULT_TLS_CERT_FILE,
     REDLOCK_FAULT_TLS_KEY_FILE,
     REDLOCK_FAULT_TLS,
+    REDLOCK_FAULT_NO_EVAL,
 } redlock_fault;
 const char *redlock_fault_name(redlock_fault fault);
 const char *redlock_fault_text(redlock_fault fault);

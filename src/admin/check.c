@@ -58,7 +58,7 @@ static void note_links(struct check *check)
     const redlock_client *client = rl_client_of(&check->task);
     for (unsigned i = 0; i < client->nodes.n; i++) {
         struct rl_probe *probe = &check->probe[i];
-        probe->db = client->nodes.node[i].uri.db > 0;
+        probe->denied = rl_greeting_command(client->nodes.node[i].connection.denied_at);
         note_certificates(&client->nodes.node[i].connection, probe, &check->health[i]);
         probe->text = rl_node_text(&client->nodes.node[i], probe->fault);
         if (probe->fault == RL_FAULT_DUPLICATE)

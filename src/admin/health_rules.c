@@ -39,8 +39,8 @@ static enum rl_fault fault_of(const struct rl_health_context *all, unsigned node
 /* Faults with an own rule. */
 #define NAMED                                                                              \
     (UNREACHED | REFUSED | OF_REPLICA | OF_CLUSTER | OF_TLS | FAULT(NONE) |                \
-     FAULT(NOPERM) | FAULT(PROTECTED) | FAULT(MAXCLIENTS) | FAULT(LOADING) |               \
-     FAULT(DUPLICATE) | FAULT(QUARANTINE))
+     FAULT(NOPERM) | FAULT(NO_EVAL) | FAULT(PROTECTED) | FAULT(MAXCLIENTS) |               \
+     FAULT(LOADING) | FAULT(DUPLICATE) | FAULT(QUARANTINE))
 _Static_assert(RL_FAULT_COUNT <= 64, "a bit for each");
 
 static bool show_fault(const struct rl_health_context *all, unsigned node, char *detail)
@@ -79,7 +79,7 @@ static bool lacks_right(const struct rl_health_context *all, unsigned node, char
 {
     const struct rl_probe *probe = &all->probes[node];
     if (probe->fault == RL_FAULT_NOPERM) {
-        rl_detail_add(detail, "%s", probe->db ? "INFO or SELECT" : "INFO");
+        rl_detail_add(detail, "%s", probe->denied);
         return true;
     }
     if (!list_rights(probe, RL_FAULT_NOPERM, RL_TO_LOCK, detail))
@@ -90,6 +90,8 @@ static bool lacks_right(const struct rl_health_context *all, unsigned node, char
 
 static bool lacks_command(const struct rl_health_context *all, unsigned node, char *detail)
 {
+    if (fault_of(all, node) == RL_FAULT_NO_EVAL)
+        return show_fault(all, node, detail);
     return list_rights(&all->probes[node], RL_FAULT_ERR, RL_TO_LOCK, detail);
 }
 
@@ -345,7 +347,7 @@ static const struct rl_rule rules[] = {
      "the user lacks a right: grant the least rights"},
     {"no_command", REDLOCK_DEFECT, RL_ANY_USE, 0, lacks_command,
      "the node lacks a command, or the command differs from that of Redis: do not rename "
-     "commands, and do not use a proxy"},
+     "commands, do not use a proxy, and load Valkey's module for Lua"},
     {"over_memory", REDLOCK_DEFECT, RL_ANY_USE, 0, is_full,
      "the node is over its maxmemory and refuses new locks: raise maxmemory or free "
      "memory"},

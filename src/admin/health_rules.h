@@ -54,7 +54,7 @@ struct rl_member_probe {
 struct rl_probe {
     enum rl_fault fault; /* why the node does not vote; NONE: it votes */
     const char *text;    /* of `fault`, with what was said of it; NULL: nothing was */
-    bool db;             /* its URI names a database */
+    const char *denied;  /* NOPERM: the command of the greeting that was refused */
     const char *twin;    /* DUPLICATE: the other node on the same server */
     struct rl_acl_right right[RL_ACL_RIGHTS_MAX];
     size_t rights;

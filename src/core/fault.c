@@ -63,6 +63,7 @@ bool rl_fault_is_denial(enum rl_fault fault)
     case RL_FAULT_NOAUTH:
     case RL_FAULT_WRONGPASS:
     case RL_FAULT_NOPERM:
+    case RL_FAULT_NO_EVAL:
     case RL_FAULT_PROTECTED:
     case RL_FAULT_TLS_CA:
     case RL_FAULT_TLS_NAME:

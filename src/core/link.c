@@ -92,6 +92,8 @@ static enum rl_fault evaluate(const struct rl_identity *identity)
         return RL_FAULT_LOADING;
     if (identity->is_duplicate)
         return RL_FAULT_DUPLICATE;
+    if (identity->no_scripts != RL_FAULT_NONE)
+        return identity->no_scripts;
     return identity->process.run_id[0] ? RL_FAULT_NONE : RL_FAULT_PROTOCOL;
 }
 

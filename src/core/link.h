@@ -43,9 +43,10 @@ struct rl_identity {
     bool is_master;
     bool is_cluster;
     bool is_loading;
-    bool keeps_data;      /* append-only file, last write ok, and no earlier history */
-    bool is_duplicate;    /* another node of this client has the same run_id */
-    enum rl_fault denied; /* the error reply to the greeting, if any */
+    bool keeps_data;          /* append-only file, last write ok, and no earlier history */
+    bool is_duplicate;        /* another node of this client has the same run_id */
+    enum rl_fault denied;     /* the error reply to the greeting, if any */
+    enum rl_fault no_scripts; /* the same, to EVAL */
     struct rl_process process;
     int64_t time;                   /* of its clock, us; 0: unknown */
     size_t marker_len;              /* 0: it has no marker */

@@ -6,6 +6,7 @@ static redlock_reason reason_of_fault(enum rl_fault fault)
     case RL_FAULT_NOAUTH:
     case RL_FAULT_WRONGPASS: return REDLOCK_REASON_PASSWORD;
     case RL_FAULT_NOPERM: return REDLOCK_REASON_PERMISSION;
+    case RL_FAULT_NO_EVAL: return REDLOCK_REASON_REFUSED;
     case RL_FAULT_PROTECTED: return REDLOCK_REASON_PROTECTED;
     case RL_FAULT_QUARANTINE:
     case RL_FAULT_MEMBER_QUARANTINE: return REDLOCK_REASON_QUARANTINED;

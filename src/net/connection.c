@@ -190,6 +190,7 @@ static void note_error(struct rl_connection *connection, const struct rl_reply *
     if (reply->type != RL_REPLY_ERROR || connection->server_fault != RL_FAULT_NONE)
         return;
     connection->server_fault = rl_greeting_fault(step, reply);
+    connection->denied_at = step;
     rl_words_set_reply(&connection->words, connection->server_fault, reply,
                        step == RL_GREET_AUTH, connection->secret);
 }

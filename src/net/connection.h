@@ -71,9 +71,10 @@ struct rl_connection {
     struct rl_greeting greeting;
     bool name_refused; /* by the node; each refusal is an entry in its ACL LOG */
     enum rl_fault
-        server_fault;       /* the first error that came before the greeting was complete */
-    struct rl_words words;  /* why it failed last; the owner may add to it */
-    uint64_t known_scripts; /* scripts whose source was sent on this connection */
+        server_fault; /* the first error that came before the greeting was complete */
+    enum rl_greeting_step denied_at; /* the step with that error, also after the end */
+    struct rl_words words;           /* why it failed last; the owner may add to it */
+    uint64_t known_scripts;          /* scripts whose source was sent on this connection */
 
     struct rl_send_batch kept; /* unwritten bytes, from `kept_at` on; written first */
     size_t kept_at;

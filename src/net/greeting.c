@@ -66,6 +66,10 @@ bool rl_greeting_begin(struct rl_greeting *greeting, const struct rl_credentials
         if (!greeting_add(greeting, batch, step, info, 2))
             return false;
     }
+    /* Without it, no lock could be released. */
+    struct rl_word eval[] = {word("EVAL"), word("return 1"), word("0")};
+    if (!greeting_add(greeting, batch, RL_GREET_SCRIPT, eval, 3))
+        return false;
     if (who->name && !add_name(greeting, batch, who->name))
         return false;
     char last[8]; /* one byte more than a marker has */
@@ -112,6 +116,7 @@ static void read_section(struct rl_greeting *greeting, enum rl_greeting_step ste
             rl_info_is(rl_info_field(reply, "aof_enabled"), "1") &&
             rl_info_is(rl_info_field(reply, "aof_last_write_status"), "ok");
         break;
+    case RL_GREET_SCRIPT:
     case RL_GREET_NAME: break;
     case RL_GREET_MARKER:
         identity->marker_len =
@@ -163,24 +168,50 @@ enum rl_fault rl_greeting_fault(enum rl_greeting_step step, const struct rl_repl
     bool rejects = false;
     if (step == RL_GREET_AUTH)
         read_auth_reply(reply, &rejects);
-    return rejects ? RL_FAULT_WRONGPASS : rl_fault_of_error(reply->text, reply->len);
+    if (rejects)
+        return RL_FAULT_WRONGPASS;
+    enum rl_fault fault = rl_fault_of_error(reply->text, reply->len);
+    return step == RL_GREET_SCRIPT && fault == RL_FAULT_ERR ? RL_FAULT_NO_EVAL : fault;
+}
+
+const char *rl_greeting_command(enum rl_greeting_step step)
+{
+    switch (step) {
+    case RL_GREET_SELECT: return "SELECT";
+    case RL_GREET_SCRIPT: return "EVAL";
+    default: return "INFO";
+    }
+}
+
+static enum rl_reply_type expected_type(enum rl_greeting_step step)
+{
+    switch (step) {
+    case RL_GREET_AUTH:
+    case RL_GREET_SELECT: return RL_REPLY_STATUS;
+    case RL_GREET_SCRIPT: return RL_REPLY_INTEGER;
+    default: return RL_REPLY_STRING;
+    }
 }
 
 bool rl_greeting_read(struct rl_greeting *greeting, const struct rl_reply *reply)
 {
     enum rl_greeting_step step = greeting->step[greeting->answered++];
-    bool wants_text = step >= RL_GREET_SERVER;
-    enum rl_fault *denied = &greeting->identity.denied;
+    struct rl_identity *identity = &greeting->identity;
+    /* INFO tells more exactly why a replica, or a node that loads, refuses scripts. */
+    enum rl_fault *denied =
+        step == RL_GREET_SCRIPT ? &identity->no_scripts : &identity->denied;
+    bool is_first =
+        identity->denied == RL_FAULT_NONE && identity->no_scripts == RL_FAULT_NONE;
     bool is_none = step == RL_GREET_MARKER &&
                    (reply->type == RL_REPLY_NIL || reply->type == RL_REPLY_ERROR);
     if (is_none) {
         /* No marker, or no right to read it: only fenced locks need it and report that. */
     } else if (step == RL_GREET_NAME) {
-        greeting->name_refused = reply->type == RL_REPLY_ERROR && *denied == RL_FAULT_NONE;
+        greeting->name_refused = reply->type == RL_REPLY_ERROR && is_first;
     } else if (reply->type == RL_REPLY_ERROR) {
-        if (*denied == RL_FAULT_NONE)
+        if (is_first)
             *denied = rl_greeting_fault(step, reply);
-    } else if (reply->type != (wants_text ? RL_REPLY_STRING : RL_REPLY_STATUS)) {
+    } else if (reply->type != expected_type(step)) {
         *denied = RL_FAULT_PROTOCOL;
     } else {
         read_section(greeting, step, reply);

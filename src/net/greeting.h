@@ -9,7 +9,7 @@
 #include "core/link.h"
 #include "send_batch.h"
 
-#define RL_GREETING_STEPS 8
+#define RL_GREETING_STEPS 9
 
 /* The values that the greeting sends. User, password and name may be NULL. */
 struct rl_credentials {
@@ -27,6 +27,7 @@ enum rl_greeting_step {
     RL_GREET_REPLICATION,
     RL_GREET_CLUSTER,
     RL_GREET_PERSISTENCE,
+    RL_GREET_SCRIPT,
     RL_GREET_NAME, /* not first: the server may close with an error of its own */
     RL_GREET_MARKER,
 };
@@ -47,6 +48,9 @@ static inline enum rl_greeting_step rl_greeting_step(const struct rl_greeting *g
 {
     return greeting->step[greeting->answered];
 }
+
+/* The command of a step that may lack a right. */
+const char *rl_greeting_command(enum rl_greeting_step step);
 
 /* The fault that an error reply to this step means. */
 enum rl_fault rl_greeting_fault(enum rl_greeting_step step, const struct rl_reply *reply);

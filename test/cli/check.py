@@ -9,47 +9,9 @@ import threading
 import lab
 from fencing import marker, state
 from lab import case, check, durable, equal, matches, on, redlock
+from relay import Relay
 
 FIT, WARNINGS, NO_QUORUM, NOT_TRIED = range(4)
-
-
-class Relay:
-    """A proxy of a server that replaces bytes in its replies by as many other bytes."""
-
-    def __init__(self, server, pattern, change):
-        self.path = server.path + ".relay"
-        self.uri = "unix://" + self.path
-        self.server, self.pattern, self.change = server, pattern, change
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(self.path)
-        self.listener.listen()
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            server = socket.socket(socket.AF_UNIX)
-            server.connect(self.server.path)
-            same = lambda text: text
-            changed = lambda text: re.sub(self.pattern, self.change, text)
-            for ends in ((client, server, same), (server, client, changed)):
-                threading.Thread(target=self.pass_on, args=ends, daemon=True).start()
-
-    @staticmethod
-    def pass_on(source, sink, change):
-        try:
-            while text := source.recv(1 << 20):
-                sink.sendall(change(text))
-            sink.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # one of the two is gone
-
-    def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
 
 
 def keys(quorum):
@@ -293,14 +255,16 @@ def _():
         env = {"REDLOCK_USERNAME": "me", "REDLOCK_PASSWORD": "pw"}
         prefix = ["--prefix", "lock:"]
         expect(quorum, FIT, [[], [], []], "", *prefix, env=env)
-        for name in ("SET", "GETRANGE", "PTTL", "PEXPIRE", "DEL", "EVAL", "EVALSHA"):
+        for name in ("SET", "GETRANGE", "PTTL", "PEXPIRE", "DEL", "EVALSHA"):
             quorum[2].call("ACL", "SETUSER", "me", "-" + name)
             expect(quorum, WARNINGS, [[], [], ["no_right"]], f"^{name} on keys .*\"lock:\"$",
                    *prefix, env=env)
             quorum[2].call("ACL", "SETUSER", "me", "+" + name)
-        quorum[2].call("ACL", "SETUSER", "me", "-info")
-        expect(quorum, WARNINGS, [[], [], ["no_right"]], "^INFO$", *prefix, env=env)
-        quorum[2].call("ACL", "SETUSER", "me", "+info", "-time")
+        for name in ("INFO", "EVAL"):  # of the greeting
+            quorum[2].call("ACL", "SETUSER", "me", "-" + name)
+            expect(quorum, WARNINGS, [[], [], ["no_right"]], f"^{name}$", *prefix, env=env)
+            quorum[2].call("ACL", "SETUSER", "me", "+" + name)
+        quorum[2].call("ACL", "SETUSER", "me", "-time")
         expect(quorum, WARNINGS, [[], [], ["no_time"]], "^TIME$", *prefix, env=env)
         quorum[2].call("ACL", "SETUSER", "me", "+time")
         for name in ("ZADD", "ZRANGE", "ZREM", "PUBLISH"):
@@ -325,6 +289,10 @@ def _():
     quorum[0].words += ["--rename-command", "EVALSHA", ""]
     with quorum:
         expect(quorum, WARNINGS, [["no_command"], [], []], "^EVALSHA$")
+    quorum = durable()
+    quorum[0].words += ["--rename-command", "EVAL", ""]
+    with quorum:
+        expect(quorum, WARNINGS, [["no_command"], [], []], "EVAL.*: ERR unknown command .?EVAL")
 
 
 @case("loading, another version, another time of day")

@@ -95,6 +95,45 @@ Test(fake_greeting, the_reason_for_closing_is_reported)
     fake_quorum_close(&f);
 }
 
+/* The node has no vote as long as it refuses the script of the greeting. */
+Test(fake_greeting, a_server_that_runs_no_scripts)
+{
+    static const struct {
+        const char *says;
+        redlock_fault fault;
+    } refusals[] = {
+        {"-NOPERM User me has no permissions to run the 'eval' command\r\n",
+         REDLOCK_FAULT_NOPERM},
+        {"-ERR unknown command 'EVAL', with args beginning with: 'return 1' '0' \r\n",
+         REDLOCK_FAULT_NO_EVAL},
+        {"-ERR Could not find scripting engine 'lua'\r\n", REDLOCK_FAULT_NO_EVAL},
+        {"-BUSY Redis is busy running a script.\r\n", REDLOCK_FAULT_BUSY},
+        {"-LOADING Redis is loading the dataset in memory\r\n", REDLOCK_FAULT_LOADING},
+        {"+OK\r\n", REDLOCK_FAULT_PROTOCOL},
+        {"-OOM command not allowed when used memory > 'maxmemory'.\r\n", REDLOCK_FAULT_OOM},
+    };
+    static const struct fake_line nothing[] = {{0}};
+    struct fake_quorum f;
+    fake_quorum_open_with(&f, nothing, NULL);
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+        const struct fake_line refused[] = {
+            {"EVAL return 1", refusals[i].says, FAKE_FOREVER}, {0}};
+        const char *uri[] = {f.fake.uri, f.s.servers.uri[0], f.s.servers.uri[1]};
+        f.fake.line = refused;
+        redlock_client_free(f.s.client);
+        cr_assert_eq(redlock_client_new(f.s.base, uri, 3, NULL, &f.s.client), REDLOCK_OK);
+        LOOP_UNTIL(f.s.base, quorum_link(f.s.client, FAKE)->fault == refusals[i].fault);
+        unsigned asked = f.fake.commands;
+        redlock_lease *lease = quorum_hold(&f.s, "job", NULL);
+        cr_assert_eq(quorum_node(lease, FAKE)->verdict, REDLOCK_VERDICT_ABSENT);
+        quorum_free_lease(&f.s, lease);
+        cr_assert_eq(f.fake.commands, asked);
+        f.fake.line = nothing;
+        fake_quorum_await_ready(&f); /* it is asked again, and is not refused for ever */
+    }
+    fake_quorum_close(&f);
+}
+
 Test(fake_greeting, a_greeting_without_a_reply)
 {
     static const struct fake_line script[] = {{"INFO server", NULL, FAKE_FOREVER}, {0}},

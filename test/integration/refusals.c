@@ -202,12 +202,20 @@ Test(refusals, a_user_without_set)
     quorum_close(&s);
 }
 
+/* Nothing is acquired that could not be released; and a holder that loses the right. */
 Test(refusals, a_user_without_scripts)
 {
     struct quorum s;
     open_as(&s, "ACL SETUSER app +set +getrange +del +pttl +pexpire");
+    expect_no_lock(&s, REDLOCK_DENIED, "noperm");
+    servers_do_first(&s.servers, 4, "ACL SETUSER app +eval +evalsha");
+    hold_without(&s, 4, "noperm");
+    cr_assert_eq(servers_keys(&s.servers), 0);
+    servers_do(&s.servers, 4, "ACL SETUSER app +eval +evalsha");
     quorum_await_ready(&s);
     redlock_lease *lease = quorum_hold(&s, "job", NULL);
+    quorum_drain(&s);
+    servers_do_first(&s.servers, 5, "ACL SETUSER app -eval -evalsha");
     cr_assert_eq(quorum_extend(&s, lease, 0), REDLOCK_DENIED);
     cr_assert_gt(redlock_valid_ms(lease), 0, "it is held to its old deadline");
     cr_assert_eq(quorum_release(&s, lease), REDLOCK_UNCONFIRMED);

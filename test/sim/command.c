@@ -25,7 +25,7 @@ struct account {
     bool is_subscribed; /* the process knows that it gets notifications */
     bool is_garbled;    /* it has read nonsense */
     /* of the greeting, so far: */
-    bool is_master, is_cluster, is_loading, is_known;
+    bool is_master, is_cluster, is_loading, is_known, runs_scripts;
     uint32_t process;
     int64_t time_us;
 };
@@ -271,12 +271,17 @@ static void on_gone(struct connection *connection)
 
 /* --- what a server makes of it --- */
 
+static bool is_greeting_script(const struct node_command *command)
+{
+    return is(command->word[0], "EVAL") && is(command->word[1], "return 1");
+}
+
 bool command_is_greeting(const struct node_command *command)
 {
     struct rl_word name = command->word[0];
     return is(name, "INFO") || is(name, "GETRANGE") || is(name, "PING") ||
            is(name, "SUBSCRIBE") || is(name, "AUTH") || is(name, "SELECT") ||
-           is(name, "CLIENT");
+           is(name, "CLIENT") || is_greeting_script(command);
 }
 
 /* The oracle needs the keys as they were before it. */
@@ -444,6 +449,8 @@ static void note_greeting(struct account *account, struct command *ours,
                           bool is_fine)
 {
     const struct redis_config *config = &command->node->redis->config;
+    if (is_greeting_script(command))
+        account->runs_scripts = is_fine;
     if (!is(command->word[0], "INFO"))
         return;
     struct rl_word section = command->words > 1 ? command->word[1] : command->word[0];
@@ -481,6 +488,7 @@ static void note_state(struct command *command, const struct account *account,
     command->is_master = account->is_master;
     command->is_cluster = account->is_cluster;
     command->is_loading = account->is_loading;
+    command->runs_scripts = account->runs_scripts;
     command->is_known = account->is_known && account->process == server->process;
     if (command->ask == ASK_GREETING || command->ask == ASK_MARKER)
         note_generations(command, server);

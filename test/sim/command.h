@@ -90,7 +90,8 @@ struct command {
     bool is_garbled;    /* the reply is nonsense */
     bool is_unsure;     /* so is one before it: perhaps it is not believed */
     bool tells_process; /* it is that part of a greeting */
-    bool is_master, is_cluster, is_loading, is_known; /* what the greeting told */
+    bool is_master, is_cluster, is_loading, is_known,
+        runs_scripts; /* what the greeting told */
 };
 
 struct connection;

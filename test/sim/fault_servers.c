@@ -393,15 +393,16 @@ void fault_refuse(struct server *server, int64_t span)
     TRACE("server %u replies for %lld ms: %s", server->index + 1, ms(span), server->error);
 }
 
-#define SCRIPT_CALLS 8 /* more than most scripts make */
-
 void fault_deny(struct server *server)
 {
     int64_t span = fault_span();
-    server->denied_call = 1 + (unsigned)events_random(SCRIPT_CALLS);
+    server->denied_call = 1 + (unsigned)events_random(SERVER_DENIES_EVAL);
     server->denied_until = events_now() + span;
-    TRACE("server %u refuses call %u of each script for %lld ms", server->index + 1,
-          server->denied_call, ms(span));
+    if (server->denied_call == SERVER_DENIES_EVAL)
+        TRACE("server %u refuses EVAL for %lld ms", server->index + 1, ms(span));
+    else
+        TRACE("server %u refuses call %u of each script for %lld ms", server->index + 1,
+              server->denied_call, ms(span));
 }
 
 void fault_garble(struct server *server)

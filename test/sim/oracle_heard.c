@@ -134,7 +134,7 @@ static void hear_greeting(struct client *client, const struct command *command)
         node->server = command->server;
     }
     bool accepted = command->is_known && command->is_master && !command->is_cluster &&
-                    !command->is_loading && !node->is_duplicate;
+                    !command->is_loading && !node->is_duplicate && command->runs_scripts;
     node->barred_until = accepted ? node->quarantined_until : CLOCK_NEVER;
     node->refused_until = accepted ? 0 : CLOCK_NEVER;
     /* What a durable node has is known when it has loaded its data. */

@@ -174,7 +174,9 @@ static bool denies(void *arg, const char *command, unsigned call)
     bool is_list = strcmp(command, "scan") == 0;
     if ((call == 0 || is_list) && auditor_denies(server, command))
         return true;
-    return call > 0 && call == server->denied_call && events_now() < server->denied_until;
+    unsigned denied = strcmp(command, "eval") == 0 ? SERVER_DENIES_EVAL : call;
+    return denied > 0 && denied == server->denied_call &&
+           events_now() < server->denied_until;
 }
 
 static void settle_role(struct server *server)

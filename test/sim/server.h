@@ -16,6 +16,9 @@ struct marker_read {
     struct rl_marker marker;
 };
 
+/* As `denied_call`: scripts make fewer calls, mostly. */
+#define SERVER_DENIES_EVAL 9
+
 struct server {
     struct node node;
     unsigned index;

@@ -31,7 +31,7 @@ static enum rl_command command_of(const struct rl_word *word)
     bool whole = is(word[0], "EVAL");
     if (is(word[0], "SET"))
         return RL_CMD_ACQUIRE;
-    if (!whole && !is(word[0], "EVALSHA"))
+    if ((!whole && !is(word[0], "EVALSHA")) || is(word[1], "return 1")) /* the greeting */
         return RL_COMMANDS;
     unsigned command = 0;
     while (!plain->script[command] || !is(word[1], whole ? plain->script[command]->body

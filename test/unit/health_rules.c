@@ -118,7 +118,8 @@ Test(health_rules, faults_by_name)
         {RL_FAULT_READONLY, "replica", ""},
         {RL_FAULT_CLUSTER, "cluster", ""},
         {RL_FAULT_QUARANTINE, "restarted", ""},
-        {RL_FAULT_NOPERM, "no_right", "INFO"},
+        {RL_FAULT_NO_EVAL, "no_command",
+         "the server runs no scripts (EVAL), so it could not release a lock"},
         {RL_FAULT_BUSY, "fails", "busy: the server is busy running a script"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -132,8 +133,8 @@ Test(health_rules, faults_by_name)
     expect(REDLOCK_DEFECT, "same_server", "the other node is n0");
     begin();
     probe[2].fault = RL_FAULT_NOPERM;
-    probe[2].db = true;
-    expect(REDLOCK_DEFECT, "no_right", "INFO or SELECT");
+    probe[2].denied = "SELECT";
+    expect(REDLOCK_DEFECT, "no_right", "SELECT");
 }
 
 Test(health_rules, rights)
