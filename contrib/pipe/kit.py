@@ -145,8 +145,8 @@ class Pipe:
         self.grant(request)
 
     def cancel(self, request):
-        """It has no reply of its own. The `lock` may have got its own just before."""
-        del self.open[request["id"]]
+        """The `lock` may have got its reply just before."""
+        self.reply(request)
         self.log("cancel", request["lock"])
         if waiting := self.open.get(request["lock"]):
             self.fail(waiting, "CANCELLED", "the operation was cancelled", "BY_CALLER")
@@ -406,7 +406,7 @@ class Cancel(Pipe):
 
 class Cross(Cancel):
     def cancel(self, request):
-        del self.open[request["id"]]
+        self.reply(request)
         self.log("cancel", request["lock"])
         self.grant(self.open[request["lock"]])
 
