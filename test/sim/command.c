@@ -343,9 +343,11 @@ static unsigned nth_in(unsigned resources, unsigned long n)
     return found;
 }
 
-/* {value, pttl, ...}: what the simulated server wrote, so it is well formed. */
+/* {value, pttl, ...}; a script that is broken on purpose may return less. */
 static void read_array(struct command *command, const char *text)
 {
+    if (strtol(text + 1, NULL, 10) < 2)
+        return;
     const char *at = strchr(text, '\n') + 1;
     size_t len = strtoul(at + 1, NULL, 10);
     const char *value = strchr(at, '\n') + 1;
