@@ -326,6 +326,8 @@ static void on_extended(redlock_lease *lease, const redlock_result *result, void
 {
     struct hold *hold = arg;
     (void)lease;
+    if (hold->extend_id == NO_REQUEST) /* end_extension() has replied */
+        return;
     put_result(hold, with_until(hold, reply_to(hold->extend_id, hold)), result);
     hold->extend_id = NO_REQUEST;
 }
