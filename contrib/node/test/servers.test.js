@@ -27,11 +27,11 @@ const PRELUDE = `
   const block = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
   // Works until the lock is lost or SIGUSR2 comes, and beats if a lock has that.
   const work = async (signal, hold) => {
-    print("held");
     const beats = setInterval(() => hold.beat().catch(() => {}), 100);
     await new Promise((resolve) => {
       process.once("SIGUSR2", resolve);
       signal.addEventListener("abort", resolve);
+      print("held");
     });
     clearInterval(beats);
     if (signal.aborted)
