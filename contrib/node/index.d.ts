@@ -16,9 +16,9 @@ export interface LockOptions {
   slots?: number;
   /** True: a fenced lock. */
   fence?: boolean;
-  /** How long the nodes keep it after the last extension: 30000. */
+  /** How long the nodes keep it after the last extension. 30000 if nothing configures it. */
   ttlMs?: number;
-  /** How long to wait for it; 0: one attempt. Without it there is no limit. */
+  /** How long to wait for it; 0: one attempt. No limit if nothing configures it. */
   waitMs?: number;
   /** The lock is lost after so long. */
   maxHoldMs?: number;

@@ -38,9 +38,11 @@ const isText = (value) => !value.includes("\0") && Buffer.from(value).toString()
 
 /** One line, or an error: the pipe would end at a line that it cannot read. */
 function toLine(request) {
-  const line = JSON.stringify(request, (_, value) => {
+  const line = JSON.stringify(request, (name, value) => {
     if (typeof value === "string" && !isText(value))
       throw badKey("MALFORMED", "a key has a NUL, or half of a surrogate pair");
+    if (typeof value === "number" && !Number.isFinite(value)) // null in JSON: as if not given
+      throw new RedlockError({ error: "BAD_OPTION", text: `${name} is ${value}` });
     return value;
   }) + "\n";
   if (Buffer.byteLength(line) > LINE_BYTES)

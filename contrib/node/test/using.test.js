@@ -70,13 +70,15 @@ test("an option that does not exist is for the pipe to refuse", LIMIT, async () 
   assert.doesNotMatch(log(), /bad/);
 });
 
-test("a string that no line can have is refused, and no hold ends by it", LIMIT, async () => {
+test("what no line can have is refused, and no hold ends by it", LIMIT, async () => {
   const redlock = makeRedlock("good");
   await redlock.using("a", async (signal, hold) => {
     const refused = { code: "BAD_KEY" };
     await assert.rejects(redlock.using("a\0", assert.fail), refused);
     await assert.rejects(redlock.using("\ud800", assert.fail), refused);
     await assert.rejects(redlock.using(["b", "x".repeat(65536)], assert.fail), refused);
+    await assert.rejects(redlock.using("b", { waitMs: NaN }, assert.fail),
+      { code: "BAD_OPTION", message: "wait_ms is NaN" });
     assert.ok(hold.valid());
   });
   assert.doesNotMatch(log(), /bad/);
