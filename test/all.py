@@ -131,6 +131,7 @@ VERBS = {
     "wheel": [Row("wheel", figure=r"^(\d+\s.*\.whl)$")],
     "static": [Row("static", figure=r"^(\d+\s.*/redlock)$")],
     "check wheel [RELEASE...]": [Row("check wheel", figure=r"^(\d+ releases: .*)$")],
+    "check hardening": [Row("check hardening", figure=r"^(\d+ files, 0 lack something)$")],
     "check size": [Row("check size", figure=r"^(code lines: .*)$")],
     "check evidence": [Row("check evidence", figure=r"^(\d+ of \d+ runs are older.*)$")],
     "check words": [Row("check words")],

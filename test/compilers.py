@@ -19,7 +19,7 @@ SYSTEM = pathlib.Path("/usr/include")
 OTHERS = ("hiredis", "event2", "openssl", "jansson.h", "jansson_config.h", "linux", "asm",
           "asm-generic")
 OURS = ("src/librl_core.a.p/", "src/librl_inside.a.p/", "src/cli/redlock.p/")
-NOT_FOR_OTHERS = ("-m", "-O", "-MD", "-fdiagnostics")
+NOT_FOR_OTHERS = ("-m", "-O", "-MD", "-fdiagnostics", "-D_FORTIFY_SOURCE")
 WITH_VALUE = ("-MQ", "-MF", "-o")
 
 

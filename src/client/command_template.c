@@ -82,9 +82,9 @@ static void note(struct rl_command_template *template, const struct rl_kind *kin
     template->recreate = args->recreate;
 }
 
-bool rl_command_template_write(struct rl_command_template *template,
-                               const struct rl_kind *kind, enum rl_command command,
-                               bool whole, const struct rl_command_args *args)
+RL_HOT bool rl_command_template_write(struct rl_command_template *template,
+                                      const struct rl_kind *kind, enum rl_command command,
+                                      bool whole, const struct rl_command_args *args)
 {
     struct rl_argv argv;
     if (is_alike(template, kind, args)) {

@@ -70,8 +70,9 @@ static rl_node_set without_script(const struct rl_nodes *nodes, rl_script_set sc
  * Adds the command to the send batch once for all nodes, or once per node if it contains a
  * nonce. Returns the nodes for which it could not be queued.
  */
-static rl_node_set send_to(struct rl_nodes *nodes, struct rl_task *task,
-                           const struct rl_message *message, bool whole, rl_node_set to)
+RL_HOT static rl_node_set send_to(struct rl_nodes *nodes, struct rl_task *task,
+                                  const struct rl_message *message, bool whole,
+                                  rl_node_set to)
 {
     struct rl_command_template *template = &nodes->template[message->command][whole];
     struct rl_op op = op_of(nodes, task, message);

@@ -114,7 +114,7 @@ void rl_loop_return(struct rl_loop *loop)
 }
 
 /* Reports expired deadlines. Runs before any reply is processed. */
-static void expire(struct rl_loop *loop)
+RL_HOT static void expire(struct rl_loop *loop)
 {
     rl_time now = rl_loop_read_clock(loop);
     if (rl_heap_first(&loop->heap) > now)
@@ -197,7 +197,7 @@ static void loop_on_timer(void *arg)
     rl_loop_leave(loop);
 }
 
-static void on_end(void *arg)
+RL_HOT static void on_end(void *arg)
 {
     struct rl_loop *loop = arg;
     rl_loop_enter(loop);

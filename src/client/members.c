@@ -144,8 +144,8 @@ static void check_replaced(struct rl_members *members, unsigned node)
  * A node reported its time; 0: the reply has none. False: the rest of that reply cannot be
  * trusted either.
  */
-static bool note_time(struct rl_members *members, unsigned node, rl_time sent,
-                      rl_time reported)
+RL_HOT static bool note_time(struct rl_members *members, unsigned node, rl_time sent,
+                             rl_time reported)
 {
     if (reported == 0)
         return true;

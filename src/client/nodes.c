@@ -129,7 +129,7 @@ RL_RARE static void change_link(struct rl_node *node, struct rl_link_event event
     rl_task_schedule(&node->task, node->woke ? event.now : rl_link_next(&node->link));
 }
 
-static void step_link(struct rl_node *node, struct rl_link_event event)
+RL_HOT static void step_link(struct rl_node *node, struct rl_link_event event)
 {
     struct rl_nodes *nodes = node->nodes;
     rl_loop_refresh_clock(nodes->loop);
@@ -260,7 +260,8 @@ RL_RARE static void keep_words(struct rl_node *node, const struct rl_reply *repl
 }
 
 /* on_leave() updates the link of a READY node, when all arrived replies are parsed. */
-static void on_replied(void *arg, const struct rl_op *op, const struct rl_reply *reply)
+RL_HOT static void on_replied(void *arg, const struct rl_op *op,
+                              const struct rl_reply *reply)
 {
     struct rl_node *node = arg;
     rl_histogram_add(&node->stats.round_trip, node->task.loop->boot - op->asked);
@@ -293,7 +294,7 @@ static void on_enter(void *arg)
     loop->reads_replies = true;
 }
 
-static void on_leave(void *arg)
+RL_HOT static void on_leave(void *arg)
 {
     struct rl_node *node = arg;
     struct rl_loop *loop = node->task.loop;

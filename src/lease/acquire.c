@@ -22,10 +22,11 @@ static redlock_lease *allocate(redlock_client *client, struct rl_lease_config *c
 }
 
 /* `set`: NULL, or the keys, of which `key` is the first. */
-static redlock_code make_lease_of(redlock_client *client, struct rl_word key,
-                                  struct rl_key_set *set,
-                                  const redlock_lease_options *options, unsigned fences,
-                                  const char *token, redlock_lease **ret_lease)
+RL_HOT static redlock_code make_lease_of(redlock_client *client, struct rl_word key,
+                                         struct rl_key_set *set,
+                                         const redlock_lease_options *options,
+                                         unsigned fences, const char *token,
+                                         redlock_lease **ret_lease)
 {
     struct rl_lease_config *config;
     redlock_code code = rl_lease_config_get(client, options, fences, set != NULL, &config);
@@ -48,10 +49,10 @@ static redlock_code make_lease_of(redlock_client *client, struct rl_word key,
 }
 
 /* `token`: the token to adopt; NULL: each attempt makes its own. */
-static redlock_code make_lease(redlock_client *client, const redlock_key *keys,
-                               size_t count, const redlock_lease_options *options,
-                               unsigned fences, const char *token,
-                               redlock_lease **ret_lease)
+RL_HOT static redlock_code make_lease(redlock_client *client, const redlock_key *keys,
+                                      size_t count, const redlock_lease_options *options,
+                                      unsigned fences, const char *token,
+                                      redlock_lease **ret_lease)
 {
     if (count == 1) {
         char whole[REDLOCK_KEY_MAX];
@@ -95,19 +96,19 @@ redlock_code rl_hand_over_acquire(redlock_client *client, const redlock_key *key
     return code;
 }
 
-redlock_code redlock_acquire(redlock_client *client, const void *key, size_t key_len,
-                             const redlock_lease_options *options,
-                             redlock_lease_fn *callback, void *arg,
-                             redlock_lease **ret_lease)
+RL_HOT redlock_code redlock_acquire(redlock_client *client, const void *key, size_t key_len,
+                                    const redlock_lease_options *options,
+                                    redlock_lease_fn *callback, void *arg,
+                                    redlock_lease **ret_lease)
 {
     const redlock_key one = {key, key_len};
     return redlock_acquire_many(client, &one, 1, options, callback, arg, ret_lease);
 }
 
-redlock_code redlock_acquire_many(redlock_client *client, const redlock_key *keys,
-                                  size_t count, const redlock_lease_options *options,
-                                  redlock_lease_fn *callback, void *arg,
-                                  redlock_lease **ret_lease)
+RL_HOT redlock_code redlock_acquire_many(redlock_client *client, const redlock_key *keys,
+                                         size_t count, const redlock_lease_options *options,
+                                         redlock_lease_fn *callback, void *arg,
+                                         redlock_lease **ret_lease)
 {
     static const struct rl_hand_over one_owner = {.fences = 1};
     return rl_hand_over_acquire(client, keys, count, options, &one_owner, callback, arg,

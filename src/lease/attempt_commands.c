@@ -26,7 +26,8 @@ static void add_fence(const struct rl_attempt *attempt, enum rl_command command,
                                                    client->loop.now);
 }
 
-rl_node_set rl_attempt_send(struct rl_attempt *attempt, const struct rl_update *update)
+RL_HOT rl_node_set rl_attempt_send(struct rl_attempt *attempt,
+                                   const struct rl_update *update)
 {
     const struct rl_lease_config *config = attempt->config;
     struct rl_message message = {

@@ -99,7 +99,7 @@ static void explain_absence(struct rl_attempt *attempt, const struct rl_update *
 }
 
 /* Most replies change nothing yet, because the round waits for others. */
-void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event)
+RL_HOT void rl_attempt_step(struct rl_attempt *attempt, const struct rl_lease_event *event)
 {
     struct rl_view fenced;
     struct rl_record *record = rl_telemetry_event(attempt, event);
@@ -168,8 +168,8 @@ static const struct rl_kind *kind_of(const struct rl_attempt *attempt,
     return type == kind->type ? kind : rl_kind_that_is(kind->is_fenced, type);
 }
 
-void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
-                       const struct rl_reply *reply)
+RL_HOT void rl_attempt_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
+                              const struct rl_reply *reply)
 {
     struct rl_attempt *attempt = attempt_of(task);
     struct rl_answer parsed;

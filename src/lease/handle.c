@@ -20,7 +20,8 @@ static inline bool has_room(const redlock_lease *lease, enum rl_task_urgency urg
 /* --- reports to the caller --- */
 
 /* Reports a request, once. The callback may free the lease or the client. */
-static void report(redlock_lease *lease, struct rl_request *request, redlock_code code)
+RL_HOT static void report(redlock_lease *lease, struct rl_request *request,
+                          redlock_code code)
 {
     struct rl_loop *loop = lease->first.task.loop;
     struct rl_request once = *request;
@@ -189,7 +190,7 @@ static void report_all(redlock_lease *lease, unsigned reports)
         report_one(lease, reports & -reports);
 }
 
-void rl_handle_report(struct rl_task *owner, unsigned reports)
+RL_HOT void rl_handle_report(struct rl_task *owner, unsigned reports)
 {
     redlock_lease *lease = rl_handle_of(owner);
     if (rl_handle_is_releasing(lease)) /* the caller does not hold the lock any more */
@@ -339,7 +340,7 @@ static bool is_started(const struct rl_task *task)
     return rl_startup_barrier_is_open(&rl_client_of(task)->nodes.startup);
 }
 
-static void tick(struct rl_task *task)
+RL_HOT static void tick(struct rl_task *task)
 {
     redlock_lease *lease = rl_handle_of(task);
     if (lease->state != RL_HANDLE_RELEASE_WAITS || !is_started(task)) {

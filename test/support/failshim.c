@@ -261,6 +261,27 @@ int asprintf(char **ret_text, const char *format, ...)
     return len;
 }
 
+/* What _FORTIFY_SOURCE makes of both. */
+int __vasprintf_chk(char **ret_text, int flag, const char *format, va_list words)
+{
+    static int (*next)(char **, int, const char *, va_list);
+    FIND(__vasprintf_chk);
+    return RUNS_OUT("vasprintf") ? -1 : next(ret_text, flag, format, words);
+}
+
+int __asprintf_chk(char **ret_text, int flag, const char *format, ...)
+{
+    static int (*next)(char **, int, const char *, va_list);
+    va_list words;
+    find("__vasprintf_chk", &next);
+    if (RUNS_OUT("asprintf"))
+        return -1;
+    va_start(words, format);
+    int len = next(ret_text, flag, format, words);
+    va_end(words);
+    return len;
+}
+
 FILE *open_memstream(char **ret_text, size_t *ret_len)
 {
     static FILE *(*next)(char **, size_t *);
@@ -319,6 +340,11 @@ CALL(ssize_t, recv, -1, of_socket(fd), (int fd, void *to, size_t len, int how), 
 CALL(ssize_t, send, -1, to_socket(fd), (int fd, const void *from, size_t len, int how), fd,
      from, len, how)
 CALL(ssize_t, read, -1, of_file(fd), (int fd, void *to, size_t len), fd, to, len)
+/* What _FORTIFY_SOURCE makes of them, with the room for the bytes. */
+CALL(ssize_t, __recv_chk, -1, of_socket(fd),
+     (int fd, void *to, size_t len, size_t room, int how), fd, to, len, room, how)
+CALL(ssize_t, __read_chk, -1, of_file(fd), (int fd, void *to, size_t len, size_t room), fd,
+     to, len, room)
 CALL(ssize_t, write, -1, of_file(fd), (int fd, const void *from, size_t len), fd, from, len)
 CALL(int, setsockopt, -1, ENOBUFS,
      (int fd, int level, int name, const void *value, socklen_t len), fd, level, name,

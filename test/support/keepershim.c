@@ -125,6 +125,12 @@ ssize_t recv(int fd, void *bytes, size_t room, int flags)
     return next(fd, bytes, room, flags);
 }
 
+/* What _FORTIFY_SOURCE makes of it. */
+ssize_t __recv_chk(int fd, void *bytes, size_t size, size_t room, int flags)
+{
+    return recv(fd, bytes, size < room ? size : room, flags);
+}
+
 int fsync(int fd)
 {
     int (*next)(int);
