@@ -10,8 +10,7 @@ import (
 	"redlock"
 )
 
-var client = redlock.New(redlock.Config{
-	Nodes: []string{"redis://a", "redis://b", "redis://c"}})
+var client = redlock.Client{Nodes: []string{"redis://a", "redis://b", "redis://c"}}
 
 // The statement is given up if the lock is lost.
 func writeReport(ctx context.Context, db *sql.DB) error {
@@ -19,11 +18,11 @@ func writeReport(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	defer hold.Unlock(context.Background())
+	defer hold.Unlock()
 	if _, err := db.ExecContext(hold.Context(), "CALL write_report()"); err != nil {
 		return err
 	}
-	return hold.Unlock(context.Background())
+	return hold.Unlock()
 }
 
 // The database refuses a smaller fence.
@@ -36,13 +35,13 @@ func pay(ctx context.Context, payments []string) error {
 	if err != nil {
 		return err
 	}
-	defer hold.Unlock(context.Background())
+	defer hold.Unlock()
 	for _, payment := range payments {
-		if err := book(hold.Context(), payment, hold.Fence()); err != nil {
+		if err := book(hold.Context(), payment, hold.Fence); err != nil {
 			return err
 		}
 	}
-	return hold.Unlock(context.Background())
+	return hold.Unlock()
 }
 
 func book(ctx context.Context, payment string, fence int64) error { return ctx.Err() }

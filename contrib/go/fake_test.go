@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -42,12 +43,13 @@ func fake(how string) {
 		fmt.Fprintln(log, lines.Text())
 		var r struct {
 			ID, Hold, Lock int64
-			Op, Key        string
+			Op             string
+			Keys           []string
 		}
 		if json.Unmarshal(lines.Bytes(), &r) != nil {
 			os.Exit(1)
 		}
-		answer(r.ID, r.Hold, r.Lock, r.Op, r.Key)
+		answer(r.ID, r.Hold, r.Lock, r.Op, strings.Join(r.Keys, "+"))
 	}
 }
 

@@ -23,23 +23,20 @@ func boottime() int64 {
 
 // poll reads what is there, and does not wait. The file has no deadline.
 func poll(file *os.File, buffer []byte) (n int, err error) {
-	raw, err := file.SyscallConn()
-	if err != nil {
-		return 0, err
+	raw, failed := file.SyscallConn()
+	if failed == nil {
+		failed = raw.Read(func(fd uintptr) bool {
+			n, err = syscall.Read(int(fd), buffer)
+			return true
+		})
 	}
-	failed := raw.Read(func(fd uintptr) bool {
-		n, err = syscall.Read(int(fd), buffer)
-		return true
-	})
 	switch {
 	case failed != nil:
 		return 0, failed
 	case err == syscall.EAGAIN:
 		return 0, nil
-	case err != nil:
-		return 0, err
-	case n == 0:
+	case err == nil && n == 0:
 		return 0, io.EOF
 	}
-	return n, nil
+	return n, err
 }

@@ -10,13 +10,11 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"runtime"
+	"strings"
 	"sync"
 	"time"
 )
-
-// ErrPipe is each error of the pipe as a whole: it cannot start, or has ended. The next Lock
-// starts another one.
-var ErrPipe = errors.New("redlock pipe")
 
 const (
 	schema     = "redlock.pipe/1"
@@ -29,62 +27,93 @@ const (
 // message is each line of the pipe.
 type message struct {
 	Error
-	ID      int64  `json:"id"`
-	Notice  string `json:"notice"`
-	Schema  string `json:"schema"`
-	NowUS   int64  `json:"now_us"`
-	Exit    int    `json:"exit"`
-	Hold    int64  `json:"hold"`
-	UntilUS int64  `json:"until_us"`
-	Fence   int64  `json:"fence"`
-	Slot    int    `json:"slot"`
+	ID      int64
+	Notice  string
+	Schema  string
+	NowUS   int64 `json:"now_us"`
+	Exit    int
+	Hold    int64
+	UntilUS int64 `json:"until_us"`
+	Fence   int64
+	Slot    int
+	hold    *Hold // that a lock has got
 }
 
-type reply struct {
-	hold *Hold // of a lock
-	err  error
+func (m *message) err() error {
+	if m.Code == "" {
+		return nil
+	}
+	return &m.Error
 }
 
-// request is one that has no reply yet.
-type request struct {
-	replies chan reply      // takes one
-	lock    context.Context // of the hold that a lock will be; nil: it is no lock
+// members are those of a request.
+type members map[string]any
+
+// pending is a request that has no reply yet.
+type pending struct {
+	reply chan *message   // takes one
+	lock  context.Context // of the hold that a lock will be; nil: it is no lock
 }
 
 type pipe struct {
 	in, out *os.File
 	begun   int64         // by the clock, before the start
-	hello   chan struct{} // closed when it may be used
-	over    chan struct{} // closed when it has ended
+	ready   chan struct{} // closed when it may be used, or has ended
 	write   sync.Mutex    // one line at a time
 	mu      sync.Mutex
-	ended   error
+	greeted bool
+	ended   *Error
 	last    int64
-	open    map[int64]request
+	open    map[int64]pending
 	holds   map[int64]*Hold // held, and not known to be lost
 	next    int64           // no hold ends before; only of read and what it calls
-	greeted bool            // likewise
+	rest    []byte          // likewise: the part of a line at the end
+}
+
+// start returns the pipe that lives, or starts one.
+func (c *Client) start() (*pipe, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pipe != nil && c.pipe.lives() {
+		return c.pipe, nil
+	}
+	if runtime.GOOS != "linux" {
+		return nil, failure("PIPE", "it needs Linux, and this is "+runtime.GOOS)
+	}
+	name := os.Getenv("REDLOCK_COMMAND")
+	if name == "" {
+		name = "redlock"
+	}
+	words := append([]string{}, c.Args...)
+	cmd := exec.Command(name, append(words, "pipe", "--parent", fmt.Sprint(os.Getpid()))...)
+	if len(c.Nodes) > 0 {
+		cmd.Env = append(os.Environ(), "REDLOCK_NODES="+strings.Join(c.Nodes, ","))
+	}
+	p, err := newPipe(cmd)
+	if err != nil {
+		return nil, failure("PIPE", err.Error())
+	}
+	c.pipe = p
+	return p, nil
 }
 
 func newPipe(cmd *exec.Cmd) (*pipe, error) {
-	p := &pipe{begun: boottime(), hello: make(chan struct{}), over: make(chan struct{}),
-		open: map[int64]request{}, holds: map[int64]*Hold{}, next: math.MaxInt64}
-	childIn, in, err := os.Pipe() // close-on-exec, as all files of Go
-	if err != nil {
-		return nil, err
+	p := &pipe{begun: boottime(), ready: make(chan struct{}), next: math.MaxInt64,
+		open: map[int64]pending{}, holds: map[int64]*Hold{}}
+	var childIn, childOut *os.File
+	var err error
+	if childIn, p.in, err = os.Pipe(); err == nil { // close-on-exec, as all files of Go
+		p.out, childOut, err = os.Pipe()
 	}
-	defer childIn.Close()
-	out, childOut, err := os.Pipe()
-	if err != nil {
-		in.Close()
-		return nil, err
+	if err == nil {
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = childIn, childOut, os.Stderr
+		err = cmd.Start()
 	}
-	defer childOut.Close()
-	p.in, p.out = in, out
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = childIn, childOut, os.Stderr
-	if err = cmd.Start(); err != nil {
-		in.Close()
-		out.Close()
+	childIn.Close() // which does nothing to a nil
+	childOut.Close()
+	if err != nil {
+		p.in.Close()
+		p.out.Close()
 		return nil, err
 	}
 	go func() {
@@ -94,10 +123,10 @@ func newPipe(cmd *exec.Cmd) (*pipe, error) {
 	return p, nil
 }
 
-func (p *pipe) hasEnded() bool {
+func (p *pipe) lives() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.ended != nil
+	return p.ended == nil
 }
 
 // end aborts all holds. They stay locked until their deadlines.
@@ -107,13 +136,15 @@ func (p *pipe) end(why string) {
 	if p.ended != nil {
 		return
 	}
-	close(p.over)
-	p.ended = fmt.Errorf("%w: %s", ErrPipe, why)
+	p.ended = failure("PIPE", why)
+	if !p.greeted {
+		close(p.ready)
+	}
 	for _, h := range p.holds {
 		h.leave(p.ended)
 	}
 	for _, one := range p.open {
-		one.replies <- reply{err: p.ended}
+		one.reply <- &message{Error: *p.ended}
 	}
 	p.open = nil
 	p.in.Close()
@@ -122,81 +153,60 @@ func (p *pipe) end(why string) {
 
 // --- requests ---
 
-// send writes one line. The reply comes from the channel; a cancel has none.
-func (p *pipe) send(members map[string]any, lock context.Context) (int64, <-chan reply, error) {
+// send writes one line. The reply, or why there was no request, comes from the channel.
+func (p *pipe) send(request members, lock context.Context) (int64, <-chan *message) {
 	p.write.Lock()
 	defer p.write.Unlock()
-	one := request{make(chan reply, 1), lock}
-	id, line, err := p.enter(members, one)
-	if err != nil {
-		return 0, nil, err
+	one := pending{make(chan *message, 1), lock}
+	p.mu.Lock()
+	p.last++
+	id, refused := p.last, p.ended
+	request["id"] = id
+	line, _ := json.Marshal(request) // of strings and numbers: it cannot fail
+	if refused == nil && len(line) >= longest {
+		refused = failure("BAD_KEY", "the keys are too long")
+	}
+	if refused == nil {
+		p.open[id] = one
+	}
+	p.mu.Unlock()
+	if refused != nil {
+		one.reply <- &message{Error: *refused}
+		return id, one.reply
 	}
 	p.in.SetWriteDeadline(time.Now().Add(writeLimit))
-	if _, err = p.in.Write(line); err != nil {
+	if _, err := p.in.Write(append(line, '\n')); err != nil {
 		p.end(err.Error())
 	}
-	return id, one.replies, nil
+	return id, one.reply
 }
 
-func (p *pipe) enter(members map[string]any, one request) (int64, []byte, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ended != nil {
-		return 0, nil, p.ended
-	}
-	p.last++
-	members["id"] = p.last
-	line, err := json.Marshal(members)
-	switch {
-	case err != nil:
-		return 0, nil, err
-	case len(line) >= longest:
-		return 0, nil, &Error{Code: "BAD_KEY", Reason: "NONE", Text: "the keys are too long"}
-	case members["op"] != "cancel":
-		p.open[p.last] = one
-	}
-	return p.last, append(line, '\n'), nil
+func (p *pipe) ask(request members) error {
+	_, reply := p.send(request, nil)
+	return (<-reply).err()
 }
 
-func (p *pipe) ask(ctx context.Context, members map[string]any) error {
-	_, replies, err := p.send(members, nil)
-	if err != nil {
-		return err
-	}
+func (p *pipe) lock(ctx context.Context, request members) (*Hold, error) {
 	select {
-	case r := <-replies:
-		return r.err
+	case <-p.ready:
 	case <-ctx.Done():
-		return ctx.Err()
 	}
-}
-
-func (p *pipe) lock(ctx context.Context, members map[string]any) (*Hold, error) {
-	select {
-	case <-p.hello:
-	case <-p.over: // send says why
-	case <-ctx.Done():
+	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	id, replies, err := p.send(members, ctx)
-	if err != nil {
-		return nil, err
-	}
+	id, reply := p.send(request, ctx)
 	select {
-	case r := <-replies:
-		if r.err != nil || r.hold.Valid() {
-			return r.hold, r.err
+	case m := <-reply:
+		if m.hold == nil || m.hold.Valid() {
+			return m.hold, m.err()
 		}
-		r.hold.Unlock(ctx)
-		if lost := r.hold.Err(); lost != nil {
-			return nil, lost
-		}
-		return nil, expired() // the reply came too late
+		m.hold.finish(late)
+		return nil, m.hold.Unlock()
 	case <-ctx.Done():
-		p.send(map[string]any{"op": "cancel", "lock": id}, nil)
+		p.send(members{"op": "cancel", "lock": id}, nil)
 		go func() {
-			if r := <-replies; r.err == nil { // it crossed the cancel
-				r.hold.Unlock(context.Background())
+			if m := <-reply; m.hold != nil { // it crossed the cancel
+				m.hold.Unlock()
 			}
 		}()
 		return nil, ctx.Err()
@@ -208,91 +218,86 @@ func (p *pipe) lock(ctx context.Context, members map[string]any) (*Hold, error) 
 // read ends with the pipe.
 func (p *pipe) read() error {
 	buffer := make([]byte, longest)
-	var rest []byte
 	for {
-		p.out.SetReadDeadline(p.wake())
-		n, err := p.out.Read(buffer)
+		now := boottime()
+		n, err := p.wait(now, buffer)
+		if err == nil {
+			err = p.take(buffer[:n])
+		}
 		if err == io.EOF {
 			return errors.New("it has ended")
-		}
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		} else if err != nil {
 			return err
 		}
-		if rest, err = p.take(append(rest, buffer[:n]...)); err != nil {
-			return err
-		}
-		// After a stop the newer "until" of a hold is in the pipe already: it counts first.
-		p.out.SetReadDeadline(time.Time{})
-		for now := boottime(); p.next <= now; {
-			if n, err = poll(p.out, buffer); err != nil {
-				return err
-			}
-			if rest, err = p.take(append(rest, buffer[:n]...)); err != nil {
-				return err
-			}
-			if n < len(buffer) {
-				p.abort(now)
-			}
+		if n < len(buffer) && p.next <= now { // what was in the pipe by now has been taken
+			p.abort(now)
 		}
 	}
 }
 
-// wake is when to read no longer, but to look at the clock.
-func (p *pipe) wake() time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.holds) == 0 {
-		p.next = math.MaxInt64
-		return time.Time{}
+// wait reads until the next deadline. At a deadline it reads only what is there already: after a
+// stop of the program the newer "until" of a hold is, and counts first.
+func (p *pipe) wait(now int64, buffer []byte) (int, error) {
+	var limit time.Time
+	if p.next <= now {
+		p.out.SetReadDeadline(limit)
+		return poll(p.out, buffer)
 	}
-	left := min(p.next-boottime(), tick.Microseconds())
-	return time.Now().Add(time.Duration(left) * time.Microsecond)
+	if p.next < math.MaxInt64 {
+		left := time.Duration(p.next-now) * time.Microsecond
+		if left > tick {
+			left = tick
+		}
+		limit = time.Now().Add(left)
+	}
+	p.out.SetReadDeadline(limit)
+	n, err := p.out.Read(buffer)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil
+	}
+	return n, err
 }
 
-// take returns the part of a line at the end.
-func (p *pipe) take(read []byte) ([]byte, error) {
-	for {
-		line, rest, isWhole := bytes.Cut(read, []byte{'\n'})
-		if !isWhole {
-			return line, nil
-		}
+func (p *pipe) take(read []byte) error {
+	lines := bytes.Split(append(p.rest, read...), []byte{'\n'})
+	last := len(lines) - 1
+	p.rest = lines[last]
+	for _, line := range lines[:last] {
 		var m message
 		if err := json.Unmarshal(line, &m); err != nil {
-			return nil, fmt.Errorf("a line is not as expected: %v", err)
+			return fmt.Errorf("a line is not as expected: %v", err)
 		}
 		if err := p.handle(&m); err != nil {
-			return nil, err
+			return err
 		}
-		read = rest
 	}
+	return nil
 }
 
 func (p *pipe) handle(m *message) error {
-	if m.Notice == "error" {
-		return fmt.Errorf("%s (exit code %d)", m.Text, m.Exit)
-	}
-	if !p.greeted {
-		return p.greet(m)
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var r reply
-	if m.Code != "" {
-		r.err = &m.Error
+	switch {
+	case m.Notice == "error":
+		return fmt.Errorf("%s (exit code %d)", m.Text, m.Exit)
+	case !p.greeted:
+		return p.greet(m)
 	}
 	one, isReply := p.open[m.ID]
-	if isReply && one.lock != nil && r.err == nil {
-		r.hold = p.newHold(m, one.lock)
+	if isReply && one.lock != nil && m.Code == "" {
+		m.hold = p.newHold(m, one.lock)
 	}
 	if h := p.holds[m.Hold]; h != nil && m.Notice == "lost" {
 		h.leave(&m.Error)
 	} else if h != nil && m.UntilUS != 0 && (isReply || m.Notice == "until") {
 		h.until = m.UntilUS
-		p.next = min(p.next, h.until)
+		if h.until < p.next {
+			p.next = h.until
+		}
 	}
 	if isReply {
 		delete(p.open, m.ID)
-		one.replies <- r
+		one.reply <- m
 	}
 	return nil
 }
@@ -305,13 +310,12 @@ func (p *pipe) greet(m *message) error {
 		return errors.New("it has another CLOCK_BOOTTIME: is one of us in a time namespace?")
 	}
 	p.greeted = true
-	close(p.hello)
+	close(p.ready)
 	return nil
 }
 
-// newHold is called under mu.
 func (p *pipe) newHold(m *message, parent context.Context) *Hold {
-	h := &Hold{pipe: p, id: m.Hold, fence: m.Fence, slot: m.Slot}
+	h := &Hold{pipe: p, id: m.Hold, Fence: m.Fence, Slot: m.Slot}
 	h.ctx, h.cancel = context.WithCancel(parent)
 	p.holds[h.id] = h
 	return h
@@ -324,20 +328,9 @@ func (p *pipe) abort(now int64) {
 	p.next = math.MaxInt64
 	for _, h := range p.holds {
 		if h.until <= now {
-			h.leave(expired())
-		} else {
-			p.next = min(p.next, h.until)
+			h.leave(late)
+		} else if h.until < p.next {
+			p.next = h.until
 		}
 	}
-}
-
-func expired() error {
-	return &Error{Code: "EXPIRED", Reason: "NONE", Text: "no extension came before the deadline"}
-}
-
-func min(a, b int64) int64 {
-	if a < b {
-		return a
-	}
-	return b
 }

@@ -6,43 +6,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
-	"os/exec"
-	"runtime"
-	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 )
 
-// Config says how to start the command. With the zero value, the environment and
-// /etc/redlock.conf name the nodes.
-type Config struct {
-	Nodes   []string // URIs; in the command's environment, as they may have passwords
-	Command string   // default: REDLOCK_COMMAND, or the first "redlock" on PATH
-	Args    []string // more options of the command, such as "--prefix", "shop:"
-}
-
-// Client starts one "redlock pipe" when it is first needed. A program needs one Client, which
-// all goroutines share.
+// Client starts one "redlock pipe" when it is first needed. A program needs one, which all
+// goroutines share. With the zero value, the environment and /etc/redlock.conf name the nodes.
 type Client struct {
-	config Config
-	mu     sync.Mutex
-	pipe   *pipe
-}
-
-// New starts nothing yet.
-func New(config Config) *Client { return &Client{config: config} }
-
-// Close ends the pipe. Unlock first: what is held then stays locked until its deadline, or
-// until the program exits.
-func (c *Client) Close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pipe != nil {
-		c.pipe.end("the client was closed")
-	}
+	Nodes []string // URIs; in the command's environment, as they may have passwords
+	Args  []string // more options of the command, such as "--prefix", "shop:"
+	mu    sync.Mutex
+	pipe  *pipe
 }
 
 // Try as Options.Wait makes one attempt.
@@ -60,107 +35,60 @@ type Options struct {
 	Beat    time.Duration // without a Beat or Extend for so long, it is not extended
 }
 
-func (o Options) request(key string) (map[string]any, error) {
-	request := map[string]any{"op": "lock", "key": key}
-	keys := append([]string{key}, o.And...)
+// Lock waits until it holds key. If ctx ends while it waits, it returns ctx.Err(), and what
+// comes too late is unlocked. All other errors of this package are an *Error.
+func (c *Client) Lock(ctx context.Context, key string, options Options) (*Hold, error) {
+	keys := append([]string{key}, options.And...)
 	for _, one := range keys {
 		if !utf8.ValidString(one) { // JSON would make another key of it
-			return nil, &Error{Code: "BAD_KEY", Reason: "NONE", Text: "a key is not UTF-8"}
+			return nil, failure("BAD_KEY", "a key is not UTF-8")
 		}
-	}
-	if len(keys) > 1 {
-		delete(request, "key")
-		request["keys"] = keys
-	}
-	if o.Kind != "" {
-		request["kind"] = o.Kind
-	}
-	if o.Slots != 0 {
-		request["slots"] = o.Slots
-	}
-	if o.Fence {
-		request["fence"] = true
-	}
-	times := map[string]time.Duration{
-		"ttl_ms": o.TTL, "wait_ms": o.Wait, "max_hold_ms": o.MaxHold, "beat_ms": o.Beat}
-	for member, d := range times {
-		if d != 0 {
-			request[member] = milliseconds(d)
-		}
-	}
-	if o.Wait == Try {
-		request["wait_ms"] = 0
-	}
-	return request, nil
-}
-
-// milliseconds rounds away from 0, which would be the default.
-func milliseconds(d time.Duration) int64 {
-	if d < 0 {
-		return -1 // refused as BAD_OPTION
-	}
-	return (d + time.Millisecond - 1).Milliseconds()
-}
-
-// Lock waits until it holds key. If ctx ends while it waits, it returns ctx.Err(), and what
-// comes too late is unlocked. Otherwise the error is an *Error, or one that is ErrPipe.
-func (c *Client) Lock(ctx context.Context, key string, options Options) (*Hold, error) {
-	request, err := options.request(key)
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
-		return nil, err
 	}
 	p, err := c.start()
 	if err != nil {
 		return nil, err
 	}
-	return p.lock(ctx, request)
+	return p.lock(ctx, options.request(keys))
 }
 
-// start returns the pipe that lives, or starts one.
-func (c *Client) start() (*pipe, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pipe != nil && !c.pipe.hasEnded() {
-		return c.pipe, nil
-	}
-	if runtime.GOOS != "linux" {
-		return nil, fmt.Errorf("%w: it needs Linux, and this is %s", ErrPipe, runtime.GOOS)
-	}
-	name := "redlock"
-	for _, one := range []string{os.Getenv("REDLOCK_COMMAND"), c.config.Command} {
-		if one != "" {
-			name = one
+func (o Options) request(keys []string) members {
+	request := members{"op": "lock", "keys": keys}
+	all := members{"kind": o.Kind, "slots": o.Slots, "fence": o.Fence,
+		"ttl_ms": milliseconds(o.TTL), "wait_ms": milliseconds(o.Wait),
+		"max_hold_ms": milliseconds(o.MaxHold), "beat_ms": milliseconds(o.Beat)}
+	for name, value := range all {
+		switch value {
+		case "", 0, false, int64(0): // the default
+		default:
+			request[name] = value
 		}
 	}
-	words := append([]string{}, c.config.Args...)
-	cmd := exec.Command(name, append(words, "pipe", "--parent", fmt.Sprint(os.Getpid()))...)
-	if len(c.config.Nodes) > 0 {
-		cmd.Env = append(os.Environ(), "REDLOCK_NODES="+strings.Join(c.config.Nodes, ","))
+	if o.Wait == Try {
+		request["wait_ms"] = 0
 	}
-	p, err := newPipe(cmd)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrPipe, err)
-	}
-	c.pipe = p
-	return p, nil
+	return request
 }
+
+// milliseconds rounds up: 0 would be the default.
+func milliseconds(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
 
 // Hold is a lock that is held, until Unlock or until it is lost.
 type Hold struct {
+	// Fence rises with each holder of a fenced lock. Pass it on to a resource that refuses
+	// smaller ones. It is 0 if the lock is not fenced.
+	Fence int64
+	// Slot is which slot of a semaphore this is, from 1 on; 0: it is none.
+	Slot int
+
 	pipe   *pipe
 	id     int64
-	fence  int64
-	slot   int
 	ctx    context.Context
 	cancel context.CancelFunc
+	unlock sync.Once
 	// Under pipe.mu:
-	until    int64
-	gone     bool // unlocked or lost
-	unlocked bool
-	lost     error
+	until int64
+	gone  bool // unlocked or lost
+	lost  error
 }
 
 // Context is that of Lock, and is cancelled, too, when the lock is lost or unlocked. All work
@@ -182,42 +110,33 @@ func (h *Hold) Valid() bool {
 	return !h.gone && boottime() < h.until
 }
 
-// Fence rises with each holder of a fenced lock. Pass it on to a resource that refuses smaller
-// ones. It is 0 if the lock is not fenced.
-func (h *Hold) Fence() int64 { return h.fence }
-
-// Slot is which slot of a semaphore this is, from 1 on; 0: it is none.
-func (h *Hold) Slot() int { return h.slot }
-
 // Extend keeps the lock for ttl from now on, and is the TTL of later extensions.
-func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
-	request := map[string]any{"op": "extend", "hold": h.id, "ttl_ms": milliseconds(ttl)}
-	return h.ask(ctx, request)
+func (h *Hold) Extend(ttl time.Duration) error {
+	return h.ask(members{"op": "extend", "hold": h.id, "ttl_ms": milliseconds(ttl)})
 }
 
 // Beat says that the work goes on: see Options.Beat.
-func (h *Hold) Beat(ctx context.Context) error {
-	return h.ask(ctx, map[string]any{"op": "beat", "hold": h.id})
+func (h *Hold) Beat() error {
+	return h.ask(members{"op": "beat", "hold": h.id})
 }
 
-// Unlock is called when all work under the lock has ended, also if the lock was lost. It is sent
-// in any case, and ctx limits only how long to wait for the nodes to confirm it. After an error
-// for which Err is nil, the lock was held to the end, and may stay until its deadline. A second
-// Unlock, as by defer, does nothing.
-func (h *Hold) Unlock(ctx context.Context) error {
-	h.pipe.mu.Lock()
-	again := h.unlocked
-	h.unlocked = true
-	h.leave(nil)
-	h.pipe.mu.Unlock()
-	if again {
-		return h.Err()
+// Unlock is called when all work under the lock has ended, also if the lock was lost. It waits for
+// the nodes to confirm it. After an error for which Err is nil, the lock was held to the end, and
+// may stay until its deadline. A second Unlock, as by defer, does nothing.
+func (h *Hold) Unlock() error {
+	var err error
+	h.unlock.Do(func() {
+		h.finish(nil)
+		err = h.ask(members{"op": "unlock", "hold": h.id})
+	})
+	if err == nil {
+		err = h.Err()
 	}
-	return h.ask(ctx, map[string]any{"op": "unlock", "hold": h.id})
+	return err
 }
 
-func (h *Hold) ask(ctx context.Context, request map[string]any) error {
-	err := h.pipe.ask(ctx, request)
+func (h *Hold) ask(request members) error {
+	err := h.pipe.ask(request)
 	h.pipe.mu.Lock()
 	defer h.pipe.mu.Unlock()
 	if h.lost == nil && (errors.Is(err, ErrGone) || errors.Is(err, ErrTaken)) {
@@ -229,6 +148,12 @@ func (h *Hold) ask(ctx context.Context, request map[string]any) error {
 	return err
 }
 
+func (h *Hold) finish(lost error) {
+	h.pipe.mu.Lock()
+	defer h.pipe.mu.Unlock()
+	h.leave(lost)
+}
+
 // leave is called under pipe.mu, and counts once.
 func (h *Hold) leave(lost error) {
 	if !h.gone {
@@ -238,7 +163,7 @@ func (h *Hold) leave(lost error) {
 	}
 }
 
-// Error is what "redlock pipe" says. Code and Reason are those of redlock.h.
+// Error is what "redlock pipe" says, or PIPE. Code and Reason are those of redlock.h.
 type Error struct {
 	Code   string          `json:"error"`
 	Reason string          `json:"reason"`
@@ -263,4 +188,9 @@ var (
 	ErrExpired  = &Error{Code: "EXPIRED"}   // too little of the TTL is left
 	ErrGone     = &Error{Code: "GONE"}      // the nodes no longer store it
 	ErrMaxHold  = &Error{Code: "MAX_HOLD"}  // MaxHold is over
+	ErrPipe     = &Error{Code: "PIPE"}      // it cannot start, or has ended: Lock starts another one
 )
+
+var late = failure("EXPIRED", "no extension came before the deadline")
+
+func failure(code, text string) *Error { return &Error{Code: code, Reason: "NONE", Text: text} }

@@ -17,8 +17,8 @@ func start(t *testing.T, how string) (*Client, func() string) {
 	log := t.TempDir() + "/log"
 	t.Setenv("FAKE", how)
 	t.Setenv("FAKE_LOG", log)
-	client := New(Config{Command: os.Args[0], Nodes: []string{"redis://a", "redis://b"}})
-	t.Cleanup(client.Close)
+	t.Setenv("REDLOCK_COMMAND", os.Args[0])
+	client := &Client{Nodes: []string{"redis://a", "redis://b"}}
 	return client, func() string {
 		text, _ := os.ReadFile(log)
 		return string(text)
@@ -55,13 +55,13 @@ func TestHold(t *testing.T) {
 	hold, err := client.Lock(background, "a", Options{And: []string{"b"}, Kind: "exclusive",
 		Fence: true, TTL: time.Second + 1, Wait: Try, Beat: time.Minute})
 	expect(t, err, nil)
-	if !hold.Valid() || hold.Err() != nil || hold.Fence() != 5 || hold.Slot() != 0 {
+	if !hold.Valid() || hold.Err() != nil || hold.Fence != 5 || hold.Slot != 0 {
 		t.Fatalf("%+v", hold)
 	}
-	expect(t, hold.Beat(background), nil)
-	expect(t, hold.Extend(background, time.Minute), nil)
-	expect(t, hold.Unlock(background), nil)
-	expect(t, hold.Unlock(background), nil)
+	expect(t, hold.Beat(), nil)
+	expect(t, hold.Extend(time.Minute), nil)
+	expect(t, hold.Unlock(), nil)
+	expect(t, hold.Unlock(), nil)
 	if hold.Valid() || hold.Err() != nil || hold.Context().Err() == nil {
 		t.Fatal("it is still held")
 	}
@@ -83,7 +83,7 @@ func TestTaken(t *testing.T) {
 	if !errors.As(err, &e) || e.Holder != "db1:1" || string(e.Nodes) != "[1]" || errors.Is(err, ErrGone) {
 		t.Fatalf("%+v", e)
 	}
-	expect(t, lock(t, client, "a").Unlock(background), nil)
+	expect(t, lock(t, client, "a").Unlock(), nil)
 }
 
 func TestKeysThatNoPipeTakes(t *testing.T) {
@@ -92,22 +92,22 @@ func TestKeysThatNoPipeTakes(t *testing.T) {
 		_, err := client.Lock(background, key, Options{})
 		expect(t, err, &Error{Code: "BAD_KEY"})
 	}
-	expect(t, lock(t, client, "a").Unlock(background), nil)
+	expect(t, lock(t, client, "a").Unlock(), nil)
 }
 
 func TestLost(t *testing.T) {
 	client, log := start(t, "good")
 	other := lock(t, client, "a")
 	hold := lock(t, client, "lost")
-	go other.Beat(background)
+	go other.Beat()
 	<-hold.Context().Done()
 	expect(t, hold.Err(), ErrExpired)
-	expect(t, other.Extend(background, time.Minute), nil)
+	expect(t, other.Extend(time.Minute), nil)
 	if hold.Valid() || !other.Valid() {
 		t.Fatal("the wrong one is valid")
 	}
-	expect(t, hold.Beat(background), ErrExpired)
-	expect(t, hold.Unlock(background), ErrExpired)
+	expect(t, hold.Beat(), ErrExpired)
+	expect(t, hold.Unlock(), ErrExpired)
 	if !strings.Contains(log(), `"op":"unlock"`) {
 		t.Fatal("a lost lock was not unlocked")
 	}
@@ -129,11 +129,11 @@ func TestEndOfPipe(t *testing.T) {
 	client, _ := start(t, "good")
 	for _, key := range []string{"die", "cut"} {
 		other, hold := lock(t, client, "a"), lock(t, client, key)
-		expect(t, hold.Beat(background), ErrPipe)
+		expect(t, hold.Beat(), ErrPipe)
 		<-hold.Context().Done()
 		<-other.Context().Done()
 		expect(t, hold.Err(), ErrPipe)
-		expect(t, hold.Unlock(background), ErrPipe)
+		expect(t, hold.Unlock(), ErrPipe)
 		again := lock(t, client, "a")
 		if other.Valid() || !again.Valid() {
 			t.Fatal("an old hold came back")
@@ -151,7 +151,8 @@ func TestRefusedPipes(t *testing.T) {
 			t.Fatal(err, log())
 		}
 	}
-	_, err := New(Config{Command: "/nowhere/redlock"}).Lock(background, "a", Options{})
+	t.Setenv("REDLOCK_COMMAND", "/nowhere/redlock")
+	_, err := new(Client).Lock(background, "a", Options{})
 	expect(t, err, ErrPipe)
 }
 
@@ -181,7 +182,7 @@ func TestContextIsThatOfLock(t *testing.T) {
 	if hold.Err() != nil || !hold.Valid() {
 		t.Fatal("that is no loss")
 	}
-	expect(t, hold.Unlock(background), nil)
+	expect(t, hold.Unlock(), nil)
 }
 
 func TestManyAtOnce(t *testing.T) {
@@ -193,7 +194,7 @@ func TestManyAtOnce(t *testing.T) {
 			defer all.Done()
 			hold, err := client.Lock(background, "a", Options{})
 			if err == nil {
-				err = hold.Unlock(background)
+				err = hold.Unlock()
 			}
 			if err != nil {
 				t.Error(err)

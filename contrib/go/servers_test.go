@@ -26,13 +26,13 @@ const (
 // app is the program that the tests start. It holds a lock, with beats, until that is lost; then
 // it takes it again.
 func app(key string, ttl time.Duration) {
-	client := New(Config{})
+	client := &Client{}
 	hold, err := client.Lock(background, key, Options{TTL: ttl, Beat: time.Second})
 	if err != nil {
 		panic(err)
 	}
 	go func() {
-		for hold.Beat(background) == nil {
+		for hold.Beat() == nil {
 			time.Sleep(100 * time.Millisecond)
 		}
 	}()
@@ -43,10 +43,10 @@ func app(key string, ttl time.Duration) {
 	}
 	<-hold.Context().Done()
 	fmt.Println("aborted", boottime(), hold.Valid(), hold.Err())
-	hold.Unlock(background)
+	hold.Unlock()
 	again, err := client.Lock(background, key, Options{})
 	if err == nil {
-		err = again.Unlock(background)
+		err = again.Unlock()
 	}
 	fmt.Println("again", err)
 }
@@ -102,7 +102,7 @@ func locked(t *testing.T, key string) int64 {
 	hold := lock(t, real(t), key)
 	now := boottime()
 	t.Logf("another client had the lock after %d ms", time.Since(begun).Milliseconds())
-	expect(t, hold.Unlock(background), nil)
+	expect(t, hold.Unlock(), nil)
 	return now
 }
 
@@ -110,9 +110,7 @@ func real(t *testing.T) *Client {
 	if os.Getenv("REDLOCK_LOCAL_DIR") == "" {
 		t.Skip("there are no servers: run this in redlock local")
 	}
-	client := New(Config{})
-	t.Cleanup(client.Close)
-	return client
+	return &Client{}
 }
 
 func TestServersKinds(t *testing.T) {
@@ -128,25 +126,25 @@ func TestServersKinds(t *testing.T) {
 	_, err = client.Lock(ctx, "kinds", Options{Fence: true})
 	expect(t, err, context.DeadlineExceeded)
 	time.Sleep(2 * ttl) // it is extended
-	expect(t, first.Extend(background, 2*ttl), nil)
-	expect(t, first.Unlock(background), nil)
+	expect(t, first.Extend(2*ttl), nil)
+	expect(t, first.Unlock(), nil)
 	second, err := client.Lock(background, "kinds", Options{Fence: true})
 	expect(t, err, nil)
-	if second.Fence() <= first.Fence() {
-		t.Fatal(first.Fence(), second.Fence())
+	if second.Fence <= first.Fence {
+		t.Fatal(first.Fence, second.Fence)
 	}
-	expect(t, second.Unlock(background), nil)
+	expect(t, second.Unlock(), nil)
 	several, err := client.Lock(background, "a", Options{And: []string{"b"}})
 	expect(t, err, nil)
 	_, err = client.Lock(background, "b", Options{And: []string{"c"}, Wait: Try})
 	expect(t, err, ErrTaken)
-	expect(t, several.Unlock(background), nil)
+	expect(t, several.Unlock(), nil)
 	slot, err := client.Lock(background, "slots", Options{Slots: 3})
 	expect(t, err, nil)
-	if slot.Slot() < 1 || slot.Slot() > 3 {
-		t.Fatal(slot.Slot())
+	if slot.Slot < 1 || slot.Slot > 3 {
+		t.Fatal(slot.Slot)
 	}
-	expect(t, slot.Unlock(background), nil)
+	expect(t, slot.Unlock(), nil)
 }
 
 func TestServersLimits(t *testing.T) {
@@ -154,17 +152,17 @@ func TestServersLimits(t *testing.T) {
 	hold, err := client.Lock(background, "limits", Options{TTL: ttl, MaxHold: time.Second})
 	expect(t, err, nil)
 	<-hold.Context().Done()
-	if err := hold.Unlock(background); !errors.Is(err, ErrExpired) { // at the deadline, by the clock
+	if err := hold.Unlock(); !errors.Is(err, ErrExpired) { // at the deadline, by the clock
 		expect(t, err, ErrMaxHold)
 	}
 	hold, err = client.Lock(background, "limits", Options{TTL: ttl, Beat: time.Second})
 	expect(t, err, nil)
 	for range [10]int{} {
 		time.Sleep(ttl / 5)
-		expect(t, hold.Beat(background), nil)
+		expect(t, hold.Beat(), nil)
 	}
 	<-hold.Context().Done()
-	expect(t, hold.Unlock(background), ErrExpired)
+	expect(t, hold.Unlock(), ErrExpired)
 }
 
 func TestServersProgramIsKilled(t *testing.T) {
@@ -184,7 +182,7 @@ func TestServersPipeIsKilled(t *testing.T) {
 	real(t)
 	p := run(t, "pipe", ttl)
 	syscall.Kill(p.pipe(t), syscall.SIGKILL)
-	abortedBefore(t, p, locked(t, "pipe"), "redlock pipe: it has ended")
+	abortedBefore(t, p, locked(t, "pipe"), "redlock: PIPE: it has ended")
 }
 
 func TestServersPipeIsStopped(t *testing.T) {
@@ -243,7 +241,7 @@ func TestServersManyAtOnce(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			atomic.AddInt32(&holders, -1)
 		}
-		if err := hold.Unlock(background); err != nil {
+		if err := hold.Unlock(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -124,6 +124,8 @@ class Pipe:
             if hold not in self.holds or hold in self.ended:
                 return self.bad(line, "no such hold, or unlocked before")
             self.log(op, hold)
+        if "keys" in request:
+            request["key"] = "+".join(request["keys"])
         self.open[number] = request
         if op == "unlock":
             self.ended.add(request["hold"])
@@ -141,7 +143,7 @@ class Pipe:
                   now_us=now_us() + self.clock_error_us)
 
     def lock(self, request):
-        self.log("lock", request.get("key") or "+".join(request["keys"]))
+        self.log("lock", request["key"])
         self.grant(request)
 
     def cancel(self, request):
@@ -167,7 +169,7 @@ class Pipe:
         if self.first_hold < LARGEST:
             hold = self.first_hold + self.granted_number
         self.granted_number += 1
-        self.holds[hold] = request.get("key")
+        self.holds[hold] = request["key"]
         self.log("granted", hold)
         until_us = self.later(hold, ttl_us)
         self.reply(request, hold=hold, until_us=until_us, fence=self.fence, slot=None)
@@ -393,7 +395,7 @@ class Stopped(Pipe):
 
 class Taken(Pipe):
     def lock(self, request):
-        self.log("lock", request.get("key"))
+        self.log("lock", request["key"])
         self.fail(request, "TAKEN", "another owner holds the lock", holder="db1:4711")
 
 

@@ -16,28 +16,25 @@ import (
 )
 
 var (
-	client     = redlock.New(redlock.Config{})
+	client     = &redlock.Client{}
 	background = context.Background()
 )
 
 // code is the word for an error, and its text.
 func code(err error) string {
 	var e *redlock.Error
-	switch {
-	case errors.As(err, &e):
+	if errors.As(err, &e) {
 		return e.Code + " " + e.Text
-	case errors.Is(err, redlock.ErrPipe):
-		return "PIPE " + err.Error()
 	}
 	return "CANCELLED " + err.Error()
 }
 
 func work(hold *redlock.Hold, verb, key string, ms time.Duration) {
 	end := time.After(ms)
-	fmt.Println(key, "held", hold.Fence())
+	fmt.Println(key, "held", hold.Fence)
 	switch verb {
 	case "extend":
-		if err := hold.Extend(background, 6*time.Second); err != nil {
+		if err := hold.Extend(6 * time.Second); err != nil {
 			fmt.Println(key, "not-extended", code(err))
 		} else {
 			fmt.Println(key, "extended")
@@ -70,7 +67,7 @@ func hold(verb, key string, ms time.Duration) {
 	hold, err := client.Lock(ctx, key, redlock.Options{Fence: true})
 	if err == nil {
 		work(hold, verb, key, ms)
-		hold.Unlock(background)
+		hold.Unlock()
 		err = hold.Err()
 	}
 	if err != nil {
@@ -88,7 +85,7 @@ func many(key string, count int) {
 		go func(key string) {
 			defer all.Done()
 			if hold, err := client.Lock(background, key, redlock.Options{}); err == nil {
-				hold.Unlock(background)
+				hold.Unlock()
 				if hold.Err() == nil {
 					held <- 1
 				}
