@@ -15,7 +15,7 @@ class RedisError(Exception):
 
 
 class Redis:
-    """One connection to one server. Enough of RESP for tests."""
+    """One connection to one server. Enough of RESP for tests. `password`: or (user, password)"""
 
     def __init__(self, path, password=None, timeout=STATE_SECONDS):
         self.socket = socket.socket(socket.AF_UNIX)
@@ -23,7 +23,7 @@ class Redis:
         self.socket.connect(path)
         self.file = self.socket.makefile("rb")
         if password is not None:
-            self.call("AUTH", password)
+            self.call("AUTH", *([password] if isinstance(password, str) else password))
 
     def __enter__(self):
         return self

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""systemd accepts the units of contrib/systemd, and redlock their commands. Speaks TAP."""
+"""systemd accepts the units of contrib, and redlock their commands. Speaks TAP."""
 import pathlib
 import re
 import shutil
@@ -11,6 +11,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "test/cli"))
 import lab  # noqa: E402
 from lab import case, check, equal, matches  # noqa: E402
+from redis_server import find_server  # noqa: E402
 
 COMMAND = re.compile(r"^ExecStart=redlock (.*?)( -- /\S+)?$", re.MULTILINE)
 CHILD = ["sh", "-c", "echo ran; kill $PPID"]  # redlock elect runs until it is ended
@@ -31,6 +32,10 @@ def add_cases(unit):
         if words[0] == "admit":
             lab.redlock(*words, env=lab.on(quorum)).expect(0, out="", err="^$")
             return
+        if words[0] == "check":
+            done = lab.redlock(*words, env=lab.on(quorum)).expect(2)  # a restart of these forgets
+            matches(done.out, "a restart loses the node's locks", "what it finds")
+            return
         process = lab.start(*words, "--listen", f"unix:{lab.temporary('page')}", env=lab.on(quorum))
         matches(process.stderr.readline().decode(), "the page is at", "it says")
         process.terminate()
@@ -42,12 +47,16 @@ def add_cases(unit):
         check("OnUnitInactiveSec=" in timer.read_text() if timer.exists() else
               "Restart=always\n" in text and "StartLimitIntervalSec=0\n" in text, text)
 
+    add_verify(unit, text.replace("ExecStart=redlock", f"ExecStart={lab.program}"))
+
+
+def add_verify(unit, text):
     if shutil.which("systemd-analyze"):
         @case(f"{unit.name}: systemd-analyze verify")
         def _(_):
             copy = pathlib.Path(lab.temporary("units"), unit.name)
             copy.parent.mkdir()
-            copy.write_text(text.replace("ExecStart=redlock", f"ExecStart={lab.program}"))
+            copy.write_text(text)
             timer = unit.with_suffix(".timer")
             copies = [copy]
             if timer.exists():
@@ -59,4 +68,6 @@ def add_cases(unit):
 
 for path in sorted((ROOT / "contrib/systemd").glob("*.service")):
     add_cases(path)
+NODE = ROOT / "contrib/nodes/lock-node.service"
+add_verify(NODE, NODE.read_text().replace("=redis-server", f"={find_server()}"))
 lab.main()
