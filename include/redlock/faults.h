@@ -95,6 +95,9 @@
     X(TLS_KEY_FILE, "tls_key_file", NULL, "TLS: the client's private key cannot be used")  \
     X(TLS, "tls", NULL, "TLS: the connection failed")                                      \
     X(NO_EVAL, "no_eval", NULL,                                                            \
-      "the server runs no scripts (EVAL), so it could not release a lock")
+      "the server runs no scripts (EVAL), so it could not release a lock")                 \
+    X(NO_ROLE, "no_role", NULL, "INFO has no role: the server may be a replica")           \
+    X(NO_RUN_ID, "no_run_id", NULL,                                                        \
+      "INFO has no run_id: fenced locks need it, plain locks at least master_replid")
 
 #endif

@@ -267,6 +267,8 @@ typedef enum redlock_fault {
     REDLOCK_FAULT_TLS_KEY_FILE,
     REDLOCK_FAULT_TLS,
     REDLOCK_FAULT_NO_EVAL,
+    REDLOCK_FAULT_NO_ROLE,
+    REDLOCK_FAULT_NO_RUN_ID,
 } redlock_fault;
 const char *redlock_fault_name(redlock_fault fault);
 const char *redlock_fault_text(redlock_fault fault);

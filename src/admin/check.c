@@ -38,8 +38,8 @@ static rl_time allowance_of(const redlock_client *client)
 static const char *find_twin(const redlock_client *client, unsigned node)
 {
     for (unsigned i = 0; i < client->nodes.n; i++)
-        if (i != node && strcmp(client->nodes.node[i].link.run_id,
-                                client->nodes.node[node].link.run_id) == 0)
+        if (i != node && strcmp(client->nodes.node[i].link.server_id,
+                                client->nodes.node[node].link.server_id) == 0)
             return client->nodes.node[i].uri.shown;
     return NULL;
 }
@@ -134,6 +134,7 @@ static void note_members(struct check *check)
         shown->state = member->state;
         shown->clock = member->pace.change.error;
         shown->garbled = member->garbled;
+        shown->no_run_id = client->members.refusal[i] == RL_FAULT_NO_RUN_ID;
         shown->registered = is_registered(membership, i);
         shown->quarantine = quarantine;
         check->health[i].member_state = (redlock_member_state)member->state;

@@ -39,6 +39,7 @@ enum rl_tristate { RL_UNKNOWN, RL_NO, RL_YES };
 struct rl_member_probe {
     enum rl_member_state state;
     enum rl_clock_error clock; /* CLOCK: what is wrong with it */
+    bool no_run_id;            /* INFO has none */
     bool garbled;              /* the marker's key holds no valid marker */
     bool outdated;             /* its marker lacks the latest incarnation of some member */
     bool same_run;             /* OTHER_PROCESS: the same run_id, another master_replid */

@@ -22,7 +22,7 @@ struct rl_rule {
     const char *text;
 };
 
-#define RL_MEMBER_RULES 13
+#define RL_MEMBER_RULES 14
 extern const struct rl_rule rl_member_rules[RL_MEMBER_RULES];
 
 /* A bit for the node's state as a member. 0: it is used only for plain locks. */

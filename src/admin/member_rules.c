@@ -179,6 +179,12 @@ static bool member_rules_is_outdated(const struct rl_health_context *all, unsign
     return member_of(all, node)->outdated;
 }
 
+static bool lacks_run_id(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    (void)detail;
+    return member_of(all, node)->no_run_id;
+}
+
 /* --- the promises --- */
 
 static void add_item(char *detail, const char *item)
@@ -265,6 +271,9 @@ const struct rl_rule rl_member_rules[RL_MEMBER_RULES] = {
      member_rules_is_outdated,
      "the node does not know the latest members of its deployment, which other nodes know: "
      "make sure that all clients can reach it"},
+    {"no_run_id", REDLOCK_WARNING, RL_FENCED_USE, 0, lacks_run_id,
+     "INFO has no run_id, so the node has no vote on fenced locks, and a restart that does "
+     "not change its master_replid goes unnoticed: use it for plain locks only"},
     {"not_durable", REDLOCK_DEFECT, RL_ANY_USE, 0, is_not_durable,
      "the node's settings contradict the promise durable, so a lock may get two holders: "
      "correct them, or take the promise back"},

@@ -20,7 +20,8 @@ static bool is_misconfigured(enum rl_fault fault)
 {
     return rl_fault_is_denial(fault) || fault == RL_FAULT_CLUSTER ||
            fault == RL_FAULT_REPLICA || fault == RL_FAULT_DUPLICATE ||
-           fault == RL_FAULT_PROTOCOL || fault == RL_FAULT_TLS_PLAINTEXT ||
+           fault == RL_FAULT_PROTOCOL || fault == RL_FAULT_NO_ROLE ||
+           fault == RL_FAULT_NO_RUN_ID || fault == RL_FAULT_TLS_PLAINTEXT ||
            fault == RL_FAULT_TLS_VERSION || fault == RL_FAULT_TLS_REFUSED ||
            fault == RL_FAULT_TLS_CA_FILE || fault == RL_FAULT_TLS_CERT_FILE ||
            fault == RL_FAULT_TLS_KEY_FILE;
@@ -56,8 +57,7 @@ static void note_vote(struct rl_node *node, enum rl_link_state before)
 
 static void note_restart(struct rl_node *node, const struct rl_link *before)
 {
-    if (before->run_id[0] &&
-        memcmp(before->run_id, node->link.run_id, sizeof(before->run_id)) != 0)
+    if (before->server_id[0] && strcmp(before->server_id, node->link.server_id) != 0)
         rl_node_log(node, REDLOCK_EVENT_NODE_RESTARTED, RL_FAULT_NONE);
 }
 

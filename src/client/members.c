@@ -232,6 +232,10 @@ static void on_greeted(void *arg, unsigned node, const struct rl_identity *ident
     struct rl_word marker = {identity->marker, identity->marker_len};
     members->refusal[node] = RL_FAULT_NONE;
     learn_time(members, node, members->nodes->node[node].link.greeted_at, identity->time);
+    if (!identity->process.run_id[0]) { /* a marker is for a process */
+        members->refusal[node] = RL_FAULT_NO_RUN_ID;
+        return;
+    }
     rl_membership_greeted(&members->membership, node, &identity->process,
                           identity->keeps_data, marker, members->task.loop->now);
     act(members);

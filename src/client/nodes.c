@@ -182,13 +182,13 @@ static void on_connected(void *arg)
     step_link(node, (struct rl_link_event){.type = RL_LINK_CONNECTED});
 }
 
-static bool is_duplicate(const struct rl_node *node, const char *run_id)
+static bool is_duplicate(const struct rl_node *node, const char *server_id)
 {
     const struct rl_nodes *nodes = node->nodes;
     for (unsigned i = 0; i < nodes->n; i++) {
         const struct rl_link *other = &nodes->node[i].link;
-        if (i != node->index && !other->duplicate && run_id[0] &&
-            strcmp(other->run_id, run_id) == 0)
+        if (i != node->index && !other->duplicate && server_id[0] &&
+            strcmp(other->server_id, server_id) == 0)
             return true;
     }
     return false;
@@ -198,7 +198,7 @@ static void nodes_on_greeted(void *arg, struct rl_identity *identity)
 {
     struct rl_node *node = arg;
     struct rl_nodes *nodes = node->nodes;
-    identity->is_duplicate = is_duplicate(node, identity->process.run_id);
+    identity->is_duplicate = is_duplicate(node, rl_identity_server_id(identity));
     step_link(node, (struct rl_link_event){.type = RL_LINK_GREETED, .identity = identity});
     if (rl_link_is_open(&node->link))
         nodes->handler->greeted(nodes->arg, node->index, identity);

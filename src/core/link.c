@@ -79,6 +79,17 @@ static enum rl_link_action abort_link(struct rl_link *link,
     return RL_LINK_ABORT;
 }
 
+const char *rl_identity_server_id(const struct rl_identity *identity)
+{
+    const struct rl_process *process = &identity->process;
+    if (process->run_id[0] || !identity->is_master)
+        return process->run_id;
+    for (size_t i = 0; i < RL_RUN_ID; i++)
+        if (process->replid[i] != '0') /* all are: it has no history */
+            return process->replid;
+    return "";
+}
+
 /* Each of these nodes would break A4 (safety.md, rule 8). */
 static enum rl_fault evaluate(const struct rl_identity *identity)
 {
@@ -86,6 +97,8 @@ static enum rl_fault evaluate(const struct rl_identity *identity)
         return identity->denied;
     if (identity->is_cluster)
         return RL_FAULT_CLUSTER;
+    if (!identity->has_role)
+        return RL_FAULT_NO_ROLE;
     if (!identity->is_master)
         return RL_FAULT_REPLICA;
     if (identity->is_loading)
@@ -94,7 +107,7 @@ static enum rl_fault evaluate(const struct rl_identity *identity)
         return RL_FAULT_DUPLICATE;
     if (identity->no_scripts != RL_FAULT_NONE)
         return identity->no_scripts;
-    return identity->process.run_id[0] ? RL_FAULT_NONE : RL_FAULT_PROTOCOL;
+    return rl_identity_server_id(identity)[0] ? RL_FAULT_NONE : RL_FAULT_NO_RUN_ID;
 }
 
 /* QUARANTINED while locks that the node may have forgotten can be held; then READY
@@ -115,7 +128,7 @@ void rl_link_set_quarantine(struct rl_link *link, rl_time quarantine)
 }
 
 /*
- * Records the run_id of every server that replies to the greeting, even if the link refuses
+ * Records the id of every server that replies to the greeting, even if the link refuses
  * it. A node that is refused first, because it loads its data or is a duplicate, must not
  * look like a new one when the link accepts it later: the restart would go unnoticed
  * (safety.md, rule 8).
@@ -123,21 +136,21 @@ void rl_link_set_quarantine(struct rl_link *link, rl_time quarantine)
 static void recognise(struct rl_link *link, const struct rl_link_event *event)
 {
     const struct rl_identity *identity = event->identity;
-    bool another =
-        link->run_id[0] && memcmp(link->run_id, identity->process.run_id, RL_RUN_ID) != 0;
+    const char *server_id = rl_identity_server_id(identity);
+    bool another = link->server_id[0] && memcmp(link->server_id, server_id, RL_RUN_ID) != 0;
     if (another && link->params.quarantine > 0) {
         link->restarted = true;
         link->seen_restart = event->now;
         rl_link_set_quarantine(link, link->params.quarantine);
     }
     link->duplicate = identity->is_duplicate;
-    memcpy(link->run_id, identity->process.run_id, sizeof(link->run_id));
+    memcpy(link->server_id, server_id, RL_RUN_ID);
 }
 
 static enum rl_link_action greeted(struct rl_link *link, const struct rl_link_event *event)
 {
     enum rl_fault fault = evaluate(event->identity);
-    if (event->identity->process.run_id[0])
+    if (rl_identity_server_id(event->identity)[0])
         recognise(link, event);
     if (fault != RL_FAULT_NONE)
         return abort_link(link, event, fault);

@@ -41,10 +41,11 @@ struct rl_link_params {
 /* The identity of a node, from its replies to the greeting. */
 struct rl_identity {
     bool is_master;
+    bool has_role;
     bool is_cluster;
     bool is_loading;
     bool keeps_data;          /* append-only file, last write ok, and no earlier history */
-    bool is_duplicate;        /* another node of this client has the same run_id */
+    bool is_duplicate;        /* another node of this client is the same server */
     enum rl_fault denied;     /* the error reply to the greeting, if any */
     enum rl_fault no_scripts; /* the same, to EVAL */
     struct rl_process process;
@@ -52,6 +53,12 @@ struct rl_identity {
     size_t marker_len;              /* 0: it has no marker */
     char marker[RL_MARKER_MAX + 1]; /* truncated if longer: then it is invalid */
 };
+
+/*
+ * What tells this process of a server from others: its run_id, or the master_replid of a
+ * master without one. A replica has the master_replid of its master. Empty: nothing does.
+ */
+const char *rl_identity_server_id(const struct rl_identity *identity);
 
 enum rl_link_state {
     RL_LINK_DOWN,
@@ -106,7 +113,7 @@ struct rl_link {
        client notifies each lease at each greeting, also at a refused one. */
     bool restarted;
     bool duplicate; /* by the last greeting: another node is the same server */
-    char run_id[RL_RUN_ID + 1];
+    char server_id[RL_RUN_ID + 1]; /* of the last server; empty: none was identified */
 };
 
 void rl_link_init(struct rl_link *link, const struct rl_link_params *params, rl_time now);

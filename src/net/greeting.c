@@ -101,7 +101,9 @@ static void read_section(struct rl_greeting *greeting, enum rl_greeting_step ste
         struct rl_word replid = rl_info_field(reply, "master_replid");
         if (replid.len == RL_RUN_ID)
             memcpy(identity->process.replid, replid.text, RL_RUN_ID);
-        identity->is_master = rl_info_is(rl_info_field(reply, "role"), "master");
+        struct rl_word role = rl_info_field(reply, "role");
+        identity->has_role = role.len > 0;
+        identity->is_master = rl_info_is(role, "master");
         /* A promoted replica has the master_replid of its master as a second one. */
         identity->keeps_data = rl_info_is(rl_info_field(reply, "second_repl_offset"), "-1");
         break;

@@ -7,8 +7,8 @@ import threading
 class Relay:
     """A proxy of a server that replaces bytes in its replies by as many other bytes."""
 
-    def __init__(self, server, pattern=None, change=None):
-        self.path = server.path + ".relay"
+    def __init__(self, server, pattern, change, name="relay"):
+        self.path = f"{server.path}.{name}"
         self.uri = "unix://" + self.path
         self.server, self.pattern, self.change = server, pattern, change
         self.listener = socket.socket(socket.AF_UNIX)
@@ -23,7 +23,11 @@ class Relay:
             except OSError:
                 return
             server = socket.socket(socket.AF_UNIX)
-            server.connect(self.server.path)
+            try:
+                server.connect(self.server.path)
+            except OSError:  # it does not run
+                client.close()
+                continue
             same = lambda text: text
             changed = lambda text: re.sub(self.pattern, self.change, text)
             for ends in ((client, server, same), (server, client, changed)):

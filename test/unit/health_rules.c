@@ -253,6 +253,15 @@ Test(health_rules, fenced_locks_need_no_memory)
     cr_assert_str_eq(nodes[0].findings[0]->code, "forgets");
 }
 
+Test(health_rules, no_run_id)
+{
+    begin();
+    probe[2].member.no_run_id = true;
+    expect(REDLOCK_WARNING, "no_run_id", "");
+    all.fenced = true;
+    cr_assert_eq(evaluate(), REDLOCK_UNFIT);
+}
+
 /* At both sides of 14 days; of a certificate that the client does not know, nothing. */
 Test(health_rules, certificates)
 {

@@ -15,7 +15,7 @@ static const struct rl_link_params link_params = {
 /* The greeting of a healthy node; the letter fills its run_id. */
 static inline struct rl_identity link_identity(char letter)
 {
-    struct rl_identity identity = {.is_master = true};
+    struct rl_identity identity = {.has_role = true, .is_master = true};
     memset(identity.process.run_id, letter, RL_RUN_ID);
     return identity;
 }

@@ -36,8 +36,15 @@ Test(greeting, an_unfit_server_is_refused_with_the_reason)
     cr_assert_eq(greeted_as(identity).fault, RL_FAULT_WRONGPASS);
     identity = link_identity('a');
     identity.process.run_id[0] = '\0';
-    cr_assert_eq(greeted_as(identity).fault, RL_FAULT_PROTOCOL,
-                 "the greeting must identify the server");
+    cr_assert_eq(greeted_as(identity).fault, RL_FAULT_NO_RUN_ID);
+    memset(identity.process.replid, '0', RL_RUN_ID);
+    cr_assert_eq(greeted_as(identity).fault, RL_FAULT_NO_RUN_ID);
+    identity = link_identity('a');
+    identity.has_role = identity.is_master = false;
+    cr_assert_eq(greeted_as(identity).fault, RL_FAULT_NO_ROLE);
+    identity = link_identity('a');
+    identity.no_scripts = RL_FAULT_NO_EVAL;
+    cr_assert_eq(greeted_as(identity).fault, RL_FAULT_NO_EVAL);
     cr_assert_eq(greeted_as(identity).state, RL_LINK_DOWN);
 }
 
@@ -274,6 +281,26 @@ Test(quarantine, one_other_digit_is_a_restart)
     struct rl_link link = link_in(RL_LINK_READY, now);
     link_fail(&link, now, RL_FAULT_CLOSED, 0);
     link_greet(&link, now + RL_SECOND, &other);
+    cr_assert_eq(link.state, RL_LINK_QUARANTINED);
+}
+
+/* A server without a run_id is known by its master_replid, but a replica is not. */
+Test(quarantine, another_master_replid_without_a_run_id_is_a_restart)
+{
+    struct rl_identity first = link_identity('a'), second;
+    struct rl_link link = link_in(RL_LINK_READY, now);
+    first.process.run_id[0] = '\0';
+    memset(first.process.replid, 'a', RL_RUN_ID);
+    second = first;
+    second.is_master = false;
+    cr_assert_str_eq(rl_identity_server_id(&second), "");
+    second.is_master = true;
+    second.process.replid[RL_RUN_ID - 1] = 'b';
+    link_fail(&link, now, RL_FAULT_CLOSED, 0);
+    link_greet(&link, now + RL_SECOND, &first);
+    cr_assert_eq(link.state, RL_LINK_READY, "the id is the one that it had");
+    link_fail(&link, now + RL_SECOND, RL_FAULT_CLOSED, 0);
+    link_greet(&link, now + 2 * RL_SECOND, &second);
     cr_assert_eq(link.state, RL_LINK_QUARANTINED);
 }
 
