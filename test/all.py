@@ -71,6 +71,7 @@ VERBS = {
     "try jobs": [Row("try jobs --runs 5", figure=r"^(\w+ +\d+ of \d+ runs .*)$")],
     "try matrix": [Row("try matrix --release trixie --server valkey-8.1",
                        figure=r"^(\d+ of \d+ cells are green)$")],
+    "try languages": [Row("try languages --only kill", figure=r"^(\d+ languages, .*)$")],
     "try torture": [Row("try torture --interface async --kind exclusive",
                     figure=r"^(all +\d+ failed.*)$")],
     "try fairness": [Row("try fairness --only philosophers --seconds 3",
