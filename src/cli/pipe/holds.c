@@ -37,10 +37,11 @@ static void put_error(struct holds *holds, json_t *object, const redlock_lease *
     redlock_node nodes[REDLOCK_NODES_MAX];
     size_t count = redlock_explain(lease, nodes, REDLOCK_NODES_MAX);
     const redlock_node *holder = cli_holder(nodes, count);
-    json_t *error = json_pack("{s:s, s:s, s:s, s:o, s:o}", "error", redlock_code_name(code),
-                              "reason", redlock_reason_name(reason), "text", text, "holder",
-                              holder ? cli_json_text(holder->holder) : json_null(), "nodes",
-                              cli_nodes_json(nodes, count));
+    json_t *error =
+        json_pack("{s:s, s:s, s:o, s:o, s:o}", "error", redlock_code_name(code), "reason",
+                  redlock_reason_name(reason), "text", cli_json_text(text), "holder",
+                  holder ? cli_json_text(holder->holder) : json_null(), "nodes",
+                  cli_nodes_json(nodes, count));
     json_object_update(object, error);
     json_decref(error);
     outbox_put(&holds->outbox, object);
@@ -68,11 +69,18 @@ static void refuse_by_call(struct holds *holds, int64_t id)
     put_error(holds, reply_to(id, NULL), NULL, error->code, error->reason, error->text);
 }
 
+/* A TTL that is too long is left to the library to refuse. */
+static int64_t margin_of(const struct hold *hold)
+{
+    bool is_possible = hold->ttl_ms <= REDLOCK_TTL_MAX_MS;
+    return (is_possible ? hold->ttl_ms : REDLOCK_TTL_MAX_MS) / MARGIN_SHARE;
+}
+
 /* The clock is read before the validity, so that the time is early rather than late. */
 static json_t *with_until(const struct hold *hold, json_t *object)
 {
     int64_t now_us = cli_clock_us(CLOCK_BOOTTIME);
-    int64_t left_ms = redlock_valid_ms(hold->lease) - hold->ttl_ms / MARGIN_SHARE;
+    int64_t left_ms = redlock_valid_ms(hold->lease) - margin_of(hold);
     json_object_set_new(object, "until_us", json_integer(now_us + left_ms * 1000));
     return object;
 }
@@ -157,7 +165,7 @@ static redlock_lease_options options_of(struct hold *hold)
     options.ttl_ms = hold->ttl_ms;
     options.wait_ms = request_number(wanted, "wait_ms", options.wait_ms);
     options.max_hold_ms = request_number(wanted, "max_hold_ms", REDLOCK_UNLIMITED);
-    options.margin_ms = hold->ttl_ms / MARGIN_SHARE;
+    options.margin_ms = margin_of(hold);
     options.min_validity_ms = options.margin_ms + 1;
     options.watchdog = hold->watched;
     options.on_lost = on_lost;

@@ -31,7 +31,6 @@ static void on_not_written(struct bufferevent *to, short what, void *arg)
 
 void outbox_begin(struct outbox *outbox, struct event_base *base)
 {
-    evutil_make_socket_nonblocking(STDOUT_FILENO);
     outbox->to = cli_need_memory(bufferevent_socket_new(base, STDOUT_FILENO, 0));
     bufferevent_setcb(outbox->to, NULL, on_written, on_not_written, outbox);
     bufferevent_setwatermark(outbox->to, EV_WRITE, SIZE_MAX, 0); /* at each write */

@@ -13,7 +13,6 @@ struct outbox {
     void *arg;
 };
 
-/* Ends the process if stdout is no pipe and no socket. */
 void outbox_begin(struct outbox *outbox, struct event_base *base);
 
 /* Puts the object as a line, and frees it; NULL: there was no memory. */

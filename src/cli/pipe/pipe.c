@@ -7,6 +7,7 @@
 #include <event2/bufferevent.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -40,17 +41,23 @@ struct pipe {
 
 static bool has_begun; /* hello was said */
 
+/* The first line, at once: what comes next may end the pipe. */
+static void say(json_t *notice)
+{
+    char *line = cli_json_dump(notice);
+    if (line)
+        dprintf(STDOUT_FILENO, "%s\n", line);
+    free(line);
+    json_decref(notice);
+}
+
 /* The only line, if there is no start. */
 static void tell_failure(int status, void *arg)
 {
     (void)arg;
-    if (has_begun || status == CLI_OK)
-        return;
-    char *line =
-        cli_json_dump(json_pack("{s:s, s:i, s:o}", "notice", "error", "exit", status,
-                                "text", cli_json_text(cli_last_complaint())));
-    if (line)
-        dprintf(STDOUT_FILENO, "%s\n", line);
+    if (!has_begun && status != CLI_OK)
+        say(json_pack("{s:s, s:i, s:o}", "notice", "error", "exit", status, "text",
+                      cli_json_text(cli_last_complaint())));
 }
 
 /*
@@ -77,14 +84,21 @@ static int open_parent(int64_t pid)
     return fd;
 }
 
-static void say_hello(struct pipe *pipe)
+static void say_hello(void)
 {
-    outbox_put(&pipe->holds.outbox,
-               json_pack("{s:s, s:s, s:s, s:s, s:I}", "notice", "hello", "schema",
-                         "redlock.pipe/1", "version", redlock_version(), "boot_id",
-                         tokenfile_boot_id(), "now_us",
-                         (json_int_t)cli_clock_us(CLOCK_BOOTTIME)));
+    say(json_pack("{s:s, s:s, s:s, s:s, s:I}", "notice", "hello", "schema",
+                  "redlock.pipe/1", "version", redlock_version(), "boot_id",
+                  tokenfile_boot_id(), "now_us", (json_int_t)cli_clock_us(CLOCK_BOOTTIME)));
     has_begun = true;
+}
+
+/* Libevent can wait for no file. */
+static void need_pipe(int fd)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0 || S_ISREG(status.st_mode))
+        cli_fail(CLI_USAGE, "pipe: stdin and stdout must be pipes or sockets");
+    evutil_make_socket_nonblocking(fd);
 }
 
 /* --- the end --- */
@@ -173,22 +187,22 @@ int cli_pipe(struct cli *cli, int argc, char **argv)
     ignore_signals();
     cli_parse(cli, argc, argv, own);
     int parent = open_parent(pipe.parent);
+    need_pipe(STDIN_FILENO);
+    need_pipe(STDOUT_FILENO);
     cli_connect(cli);
     pipe.holds.cli = cli;
     pipe.holds.over = on_over;
     pipe.holds.outbox.changed = on_changed;
     pipe.holds.outbox.failed = end_requests;
     pipe.holds.arg = pipe.holds.outbox.arg = &pipe;
+    say_hello();
     outbox_begin(&pipe.holds.outbox, cli->base);
-    evutil_make_socket_nonblocking(STDIN_FILENO);
     pipe.from = cli_need_memory(bufferevent_socket_new(cli->base, STDIN_FILENO, 0));
     bufferevent_setcb(pipe.from, on_read, NULL, on_read_ended, &pipe);
     struct event *exited = event_new(cli->base, parent, EV_READ, on_parent_exited, &pipe);
     if (!exited || event_add(exited, NULL) != 0)
         cli_fail(CLI_FAILED, "pidfd: %s", strerror(errno));
-    if (bufferevent_enable(pipe.from, EV_READ) != 0)
-        cli_fail(CLI_USAGE, "pipe: stdin is no pipe and no socket");
-    say_hello(&pipe);
+    bufferevent_enable(pipe.from, EV_READ);
     cli_wait(cli->base, &pipe.done);
     cli_drain(cli);
     return CLI_OK;

@@ -4,18 +4,22 @@
 #include <string.h>
 
 #define NUMBER_MAX ((INT64_C(1) << 53) - 1)
+#define FLAGS      (JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL)
 
 static const char *const ops[OPS] = {"lock", "cancel", "unlock", "extend", "beat"};
 
+/* A number is read as a real: so one that is too large for an integer is refused by name.
+ */
 static const struct member {
     const char *name;
     json_type type; /* JSON_TRUE: a boolean */
+    int least;      /* of a number */
 } members[] = {
-    {"id", JSON_INTEGER},          {"op", JSON_STRING},      {"key", JSON_STRING},
-    {"keys", JSON_ARRAY},          {"kind", JSON_STRING},    {"fence", JSON_TRUE},
-    {"slots", JSON_INTEGER},       {"ttl_ms", JSON_INTEGER}, {"wait_ms", JSON_INTEGER},
-    {"beat_ms", JSON_INTEGER},     {"lock", JSON_INTEGER},   {"hold", JSON_INTEGER},
-    {"max_hold_ms", JSON_INTEGER},
+    {"id", JSON_REAL, 0},      {"op", JSON_STRING, 0},        {"key", JSON_STRING, 0},
+    {"keys", JSON_ARRAY, 0},   {"kind", JSON_STRING, 0},      {"fence", JSON_TRUE, 0},
+    {"slots", JSON_REAL, 1},   {"ttl_ms", JSON_REAL, 1},      {"wait_ms", JSON_REAL, 0},
+    {"beat_ms", JSON_REAL, 1}, {"max_hold_ms", JSON_REAL, 1}, {"lock", JSON_REAL, 0},
+    {"hold", JSON_REAL, 0},
 };
 #define MEMBERS (sizeof(members) / sizeof(members[0]))
 
@@ -26,11 +30,14 @@ static void set_fault(struct request *request, redlock_code code, const char *na
     snprintf(request->text, sizeof(request->text), "%.64s %s", name, text);
 }
 
-static bool is_possible(const json_t *value, json_type type)
+static bool is_possible(const json_t *value, const struct member *member)
 {
-    if (type == JSON_INTEGER && json_is_integer(value))
-        return json_integer_value(value) >= 0 && json_integer_value(value) <= NUMBER_MAX;
-    return json_typeof(value) == type || (type == JSON_TRUE && json_is_false(value));
+    double number = json_number_value(value);
+    if (json_is_real(value) && (number < member->least || number > NUMBER_MAX ||
+                                number != (double)(int64_t)number))
+        return false;
+    return json_typeof(value) == member->type ||
+           (member->type == JSON_TRUE && json_is_false(value));
 }
 
 static void check_member(struct request *request, const char *name, const json_t *value)
@@ -40,17 +47,18 @@ static void check_member(struct request *request, const char *name, const json_t
         i++;
     if (i == MEMBERS)
         set_fault(request, REDLOCK_UNSUPPORTED, name, "is no member of a request");
-    else if (!json_is_null(value) && !is_possible(value, members[i].type))
+    else if (!json_is_null(value) && !is_possible(value, &members[i]))
         set_fault(request, REDLOCK_BAD_OPTION, name, "has a value that is not possible");
 }
 
 static void take_key(struct request *request, const json_t *key)
 {
-    if (json_is_string(key) && request->keys < REDLOCK_KEYS_MAX)
-        request->key[request->keys++] =
-            (redlock_key){json_string_value(key), json_string_length(key)};
+    size_t len = json_string_length(key);
+    if (json_is_string(key) && !memchr(json_string_value(key), '\0', len) &&
+        request->keys < REDLOCK_KEYS_MAX)
+        request->key[request->keys++] = (redlock_key){json_string_value(key), len};
     else
-        set_fault(request, REDLOCK_BAD_KEY, "keys", "are up to 16 strings");
+        set_fault(request, REDLOCK_BAD_KEY, "keys", "are up to 16 strings without NUL");
 }
 
 static void take_lock(struct request *request)
@@ -61,9 +69,11 @@ static void take_lock(struct request *request)
     int64_t slots = request_number(request, "slots", 0);
     if (json_is_string(key))
         take_key(request, key);
+    if (request->keys > 0 && json_array_size(keys) > 0)
+        set_fault(request, REDLOCK_BAD_KEY, "keys", "excludes key");
     for (size_t i = 0; i < json_array_size(keys); i++)
         take_key(request, json_array_get(keys, i));
-    if (request->keys == 0)
+    if (request->keys == 0 && request->code == REDLOCK_OK)
         set_fault(request, REDLOCK_BAD_KEY, "key", "is missing");
     if (slots > REDLOCK_SLOTS_MAX)
         set_fault(request, REDLOCK_BAD_OPTION, "slots", "is too large");
@@ -94,10 +104,10 @@ bool request_read(const char *line, size_t len, struct request *ret_request)
     const char *name;
     json_t *value;
     struct request request = {
-        .object = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL),
+        .object = json_loadb(line, len, FLAGS, NULL),
     };
     request.id = request_number(&request, "id", -1);
-    if (request.id < 0 || request.id > NUMBER_MAX) {
+    if (request.id < 0) {
         json_decref(request.object);
         return false;
     }
@@ -110,5 +120,7 @@ bool request_read(const char *line, size_t len, struct request *ret_request)
 int64_t request_number(const struct request *request, const char *name, int64_t otherwise)
 {
     const json_t *value = json_object_get(request->object, name);
-    return json_is_integer(value) ? json_integer_value(value) : otherwise;
+    bool fits = json_is_real(value) && json_real_value(value) >= 0 &&
+                json_real_value(value) <= NUMBER_MAX;
+    return fits ? (int64_t)json_real_value(value) : otherwise;
 }
