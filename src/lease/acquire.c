@@ -49,10 +49,10 @@ RL_HOT static redlock_code make_lease_of(redlock_client *client, struct rl_word 
 }
 
 /* `token`: the token to adopt; NULL: each attempt makes its own. */
-RL_HOT static redlock_code make_lease(redlock_client *client, const redlock_key *keys,
-                                      size_t count, const redlock_lease_options *options,
-                                      unsigned fences, const char *token,
-                                      redlock_lease **ret_lease)
+static redlock_code make_lease(redlock_client *client, const redlock_key *keys,
+                               size_t count, const redlock_lease_options *options,
+                               unsigned fences, const char *token,
+                               redlock_lease **ret_lease)
 {
     if (count == 1) {
         char whole[REDLOCK_KEY_MAX];
