@@ -94,6 +94,7 @@ VERBS = {
     "bench takeover": [Row("bench takeover --times 3 --seconds 3", figure=r"(p50 [\d.]+ ms)")],
     "bench floor": [Row("bench floor", figure=r"^(async_c1_p50) +([\d.]+)")],
     "bench kinds": [Row("bench kinds", figure=r"^(shared_c64_throughput) +([\d.]+)")],
+    "bench pipe": [Row("bench pipe --rounds 3", figure=r"^(node_p50) +([\d.]+)")],
     "bench loops": [Row("bench loops --rounds 20", figure=r"^(threads_p50) +([\d.]+)")],
     "bench tls": [Row("bench tls --rounds 3", figure=r"^(tls_c64_throughput) +([\d.]+)")],
     "bench list": [Row("bench list --locks 5000 --rounds 3 --seconds 0.3",
