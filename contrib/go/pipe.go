@@ -27,16 +27,12 @@ const (
 // message is each line of the pipe.
 type message struct {
 	Error
-	ID      int64
-	Notice  string
-	Schema  string
-	NowUS   int64 `json:"now_us"`
-	Exit    int
-	Hold    int64
-	UntilUS int64 `json:"until_us"`
-	Fence   int64
-	Slot    int
-	hold    *Hold // that a lock has got
+	Notice, Schema  string
+	ID, Hold, Fence int64
+	Slot, Exit      int
+	NowUS           int64 `json:"now_us"`
+	UntilUS         int64 `json:"until_us"`
+	hold            *Hold // that a lock has got
 }
 
 func (m *message) err() error {
