@@ -3,9 +3,11 @@
 import contextlib
 import os
 import re
+import time
 
 import lab
-from lab import case, check, equal, matches, on, redlock
+from fencing import fence, marker
+from lab import PATIENT, case, check, equal, matches, on, redlock
 from relay import Relay
 
 REFUSED = r"NOPERM .* has no permissions to run the 'eval' command"
@@ -106,7 +108,7 @@ def _():
                 server.call("SET", "k", "foreign", "PX", 600000)
             process = lab.start("run", "--max-ttl", "20s", "-t", "20s", "-w", "15s", "k", "true",
                                 env=on(quorum, **env))
-            lab.wait_for(lambda: quorum.attempts() >= 3, "an attempt on all nodes")
+            lab.wait_for(lambda: min(map(sets, quorum.servers)) >= 2, "an attempt on each node")
             old = [replid(server) for server in quorum.servers]
             for server in quorum.servers:
                 server.call("SAVE")
@@ -116,6 +118,10 @@ def _():
                 check(replid(server) not in old, "a server has its old master_replid")
                 server.call("DEL", "k")
             lab.finish(process).expect(69, err="3 of 3 .*quarantined, for another [0-9.]+ s")
+
+
+def sets(server):
+    return int(re.search(r"cmdstat_set:calls=(\d+)", server.call("INFO", "commandstats"))[1])
 
 
 def replid(server):
@@ -139,6 +145,62 @@ def _():
         equal(replid(quorum[0]), replid(quorum[1]), "master_replid")
         with behind([quorum[1], quorum[0]], "run_id") as env:
             equal(codes(quorum, env)[0], [["replica"], ["has_replicas", "no_run_id"]], "findings")
+
+
+# --- one endpoint: a primary and its replica behind one address (N = 1) ---
+
+class Endpoint:
+    """What a managed service with one address does: it fails over to an asynchronous replica."""
+
+    def __init__(self, quorum):
+        self.primary, self.replica = quorum.servers
+        self.replica.call("REPLICAOF", "127.0.0.1", self.primary.listen())
+        lab.wait_for(lambda: "master_link_status:up" in self.replica.call("INFO", "replication"), "a replica")
+        self.relay = Relay(self.primary, rb"(?!)", b"")
+        self.env = on(quorum, REDLOCK_NODES=self.relay.uri)
+
+    def lag(self):
+        """What the primary stores from now on has not reached the replica when it fails."""
+        self.replica.call("REPLICAOF", "127.0.0.1", 1)
+
+    def fail_over(self):
+        self.primary.kill()
+        self.replica.call("REPLICAOF", "NO", "ONE")
+        self.relay.server = self.replica
+        return time.monotonic()
+
+
+@case("one endpoint, plain: a failover gives the lock a second holder")
+def _():
+    with lab.Quorum(2) as quorum:
+        endpoint = Endpoint(quorum)
+        endpoint.lag()
+        first = redlock("acquire", *PATIENT, "-n", "-t", "1m", "k", env=endpoint.env).expect(0).out.strip()
+        redlock("acquire", *PATIENT, "-n", "k", env=endpoint.env).expect(75)
+        since = endpoint.fail_over()
+        second = redlock("acquire", *PATIENT, "-w", "20s", "k", env=endpoint.env).expect(0).out.strip()
+        check(first != second, "two tokens")
+        print(f"# the second holder came {time.monotonic() - since:.1f} s after the failover")
+
+
+@case("one endpoint, fenced: a failover excludes, the fence rises, and with sole the node comes back")
+def _():
+    with lab.Quorum(2) as quorum:
+        endpoint = Endpoint(quorum)
+        redlock("admit", "--new", "--at-once", "--max-ttl", "10s", "--promise", "sole",
+                env=endpoint.env).expect(0)
+        lab.wait_for(lambda: marker(endpoint.replica) == marker(endpoint.primary), "the replica's marker")
+        endpoint.lag()
+        begun = time.monotonic()
+        first = redlock("acquire", *PATIENT, "--json", "--fence", "-n", "-t", "10s", "k",
+                        env=endpoint.env).expect(0).json()["fence"]
+        since = endpoint.fail_over()
+        redlock("run", *PATIENT, "--fence", "-n", "-t", "10s", "k", "true",
+                env=endpoint.env).expect(69)
+        second = int(fence(quorum, env=endpoint.env).expect(0).out)
+        check(time.monotonic() - begun >= 10, "the first holder's time has ended")
+        check(second > first, f"fences: {first}, {second}")
+        print(f"# the node came back {time.monotonic() - since:.1f} s after the failover")
 
 
 lab.main(servers=0)
