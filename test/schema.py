@@ -41,6 +41,8 @@ class Schema(unittest.TestCase):
     def test_values_are_those_of_the_headers(self):
         self.assertEqual(DEFINITIONS["cause"]["enum"],
                          [constant.lower() for constant, _ in rows("REDLOCK_CODES")])
+        for values, macro in (("code", "REDLOCK_CODES"), ("reason", "REDLOCK_REASONS")):
+            self.assertEqual(DEFINITIONS[values]["enum"], [name for name, _ in rows(macro)], macro)
         for values, macro in (
                 (DEFINITIONS["fault"]["enum"], "REDLOCK_FAULTS"),
                 (DEFINITIONS["kind"]["enum"], "REDLOCK_KINDS"),

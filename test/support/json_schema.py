@@ -1,4 +1,5 @@
 """docs/schema/redlock.schema.json: does a JSON text of the command agree with it?"""
+import functools
 import json
 import pathlib
 import sys
@@ -24,15 +25,21 @@ def closed(part):
 CLOSED = closed(SCHEMA)
 
 
-def faults_of(answer):
-    """What is wrong with an object that has a schema; empty: nothing."""
-    name = answer["schema"].removeprefix("redlock.").removesuffix("/1")
+@functools.lru_cache(maxsize=None)
+def validators(name):
+    """One for each form of an object of this name."""
+    return [jsonschema.Draft202012Validator({"$defs": CLOSED["$defs"], **form})
+            for form in CLOSED["$defs"][name].get("oneOf", [CLOSED["$defs"][name]])]
+
+
+def faults_of(answer, name=None):
+    """What is wrong with an object of this name, or of its schema; empty: nothing."""
+    name = name or answer["schema"].removeprefix("redlock.").removesuffix("/1")
     if name not in CLOSED["$defs"]:
         return f"there is no $defs/{name}"
-    forms = CLOSED["$defs"][name].get("oneOf", [CLOSED["$defs"][name]])
-    wrong = [jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(
-        {"$defs": CLOSED["$defs"], **form}).iter_errors(answer)) for form in forms]
-    if wrong.count(None) == 1:
+    if [each.is_valid(answer) for each in validators(name)].count(True) == 1:
         return ""
+    wrong = [jsonschema.exceptions.best_match(each.iter_errors(answer))
+             for each in validators(name)]
     nearest = max(filter(None, wrong), key=lambda error: len(error.absolute_path))
     return f"{nearest.json_path}: {nearest.message}"
