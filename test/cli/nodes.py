@@ -1,47 +1,12 @@
 #!/usr/bin/env python3
 """The files of contrib/nodes and contrib/kubernetes make nodes in which `redlock check` finds
 nothing, and whose users have the rights that they need."""
-import os
-import pathlib
 import re
-import shutil
 
 import lab
-from lab import Quorum, case, check, equal, on, redlock, wait_for
+from lab import case, check, equal, redlock, wait_for
+from lock_nodes import NODES, PREFIX, as_user, nodes
 from monitoring import Monitor
-from redis_server import find_server
-
-CONTRIB = pathlib.Path(__file__).resolve().parents[2] / "contrib"
-NODES = CONTRIB / "nodes"
-PREFIX = ("--prefix", "lock:")
-# What starts the server: its command line, from the configuration file on.
-STARTS = {
-    NODES / "lock-node.service": r"^ExecStart=redis-server (.*)$",
-    NODES / "compose.yaml": r"^  command: \[(.*)\]$",
-    CONTRIB / "kubernetes/nodes.yaml": r"^          args: \[(/etc/lock-node/.*)\]$",
-}
-
-
-def words_of(path, pattern):
-    [line] = re.findall(pattern, path.read_text(), re.MULTILINE)
-    return line.replace("/etc/lock-node", str(NODES)).replace(",", "").split()
-
-
-def nodes():
-    """One server by each of STARTS, with its data in a folder of its own."""
-    quorum = Quorum(len(STARTS))
-    for server, start in zip(quorum.servers, STARTS.items()):
-        data = f"{quorum.home}/{os.path.basename(server.path)}.data"
-        os.mkdir(data)
-        shutil.copy(NODES / "users.acl", data)
-        server.words = [find_server(), *words_of(*start), "--dir", data, "--port", "0",
-                        "--unixsocket", server.path, "--logfile", server.log]
-        server.password = ("operator", "SECRET")
-    return quorum
-
-
-def as_user(quorum, user):
-    return on(quorum, REDLOCK_USERNAME=user, REDLOCK_PASSWORD="SECRET")
 
 
 def findings(user, quorum, *words):

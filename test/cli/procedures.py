@@ -1,44 +1,18 @@
 #!/usr/bin/env python3
 """The procedures of docs/production.md for fenced locks, each with a holder that it keeps or loses."""
 import os
-import pathlib
 import re
-import subprocess
 import time
 
 import lab
 from fencing import ADMITTED, fence, states, together
-from lab import Quorum, Skipped, beat, beats, case, check, durable, equal, on, redlock, wait_for
+from lab import Quorum, Skipped, case, check, durable, equal, on, redlock, wait_for
 from monitoring import Monitor
+from operating import ROOT, TTL, TTL_S, Holder, commands, type_in
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-TTL_S = int(os.environ.get("PROCEDURES_TTL_S", 5))
-TTL = f"{TTL_S}s"
-LOST = 124
 # A restart of servers that takes longer than a holder's TTL lasts says nothing about the holder.
 SOON_SECONDS = 2
 TRIES = 5
-
-
-def commands(section, word):
-    """The lines to type of the section, from the block that has the word."""
-    text = (ROOT / "docs/production.md").read_text()
-    text = re.split(rf"^##+ {section}$", text, flags=re.MULTILINE)[1].split("\n##")[0]
-    blocks = re.findall(r"(?:^    .*\n)+", text, re.MULTILINE)
-    [block] = [block for block in blocks if word in block]
-    return re.sub("^    ", "", block, flags=re.MULTILINE)
-
-
-def type_in(quorum, section, word, **names):
-    """Runs them as an operator does, with real nodes for the example's."""
-    script = commands(section, word)
-    for name, uri in names.items():
-        check(f"redis://{name}" in script, script)
-        script = script.replace(f"redis://{name}", uri)
-    path = f"{os.path.dirname(lab.program)}:{os.environ['PATH']}"
-    process = lab.spawn(["sh", "-c", script], env=lab.environment({**on(quorum), "PATH": path}),
-                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return lab.finish(process)
 
 
 def admit(quorum, *promises):
@@ -50,43 +24,6 @@ def admit(quorum, *promises):
 def lock(quorum, **more):
     """Another fenced lock, with a TTL that these nodes allow."""
     return fence(quorum, "-t", TTL, **more)
-
-
-class Holder:
-    """A job that runs under a fenced lock."""
-
-    def __init__(self, quorum):
-        self.path = lab.temporary("beats")
-        self.quorum = quorum
-        self.process = lab.start("run", "--fence", "-t", TTL, "-w", "1m", "job", "--",
-                                 *beat(self.path), env=on(quorum))
-        lab.wait_for_beats(self.path)
-        wait_for(lambda: None not in quorum.values("job"), "the lock on all nodes")
-
-    def expiry(self):
-        """Of its lock, on the node that has it for the q-th longest time."""
-        times = [server.call("PEXPIRETIME", "job") for server in self.quorum.servers
-                 if server.is_running()]
-        return sorted(times)[-(len(self.quorum.servers) // 2 + 1)]
-
-    def keeps(self):
-        """It extends the lock on a quorum twice from now on, and its job goes on."""
-        for _ in "12":
-            before = self.expiry()
-            wait_for(lambda: self.process.poll() is not None or self.expiry() > before,
-                     "an extension")
-        now = lab.now_us()
-        wait_for(lambda: self.process.poll() is not None or
-                 max(beats(self.path).values()) > now, "a sign of life")
-        return self.process.poll() is None
-
-    def end(self):
-        self.process.terminate()
-        lab.finish(self.process).expect(143)
-
-    def loses(self):
-        """Its job has ended, too."""
-        lab.finish(self.process).expect(LOST)
 
 
 def restart(quorum, *indexes):
@@ -220,8 +157,8 @@ def replaced():
         admit(quorum, "sole")
         holder = Holder(quorum)
         quorum.kill(2)
-        done = type_in(quorum, "Losing a node for good", "--replace", old=quorum.uris[2],
-                       new=spare.uris[0])
+        done = type_in(quorum, "Losing a node for good", "--replace", change={
+            "redis://old": quorum.uris[2], "redis://new": spare.uris[0]})
         done.expect(0, err="it was replaced, and its marker is as before")
         check(holder.keeps(), "the holder lost its lock")
         new_list = ",".join([*quorum.uris[:2], *spare.uris])

@@ -5,11 +5,11 @@ import os
 import pathlib
 import re
 import sys
-import threading
 
 import lab
 from fencing import found
 from lab import case, check, equal
+from operating import Hosts
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/production.md"
@@ -34,41 +34,8 @@ FENCED = {
 def procedure():
     """The lines of the page's script."""
     blocks = re.findall(r"(?:^    .*\n)+", lab.read(PAGE), re.MULTILINE)
-    [block] = [block for block in blocks if "--until-repaired" in block]
+    [block] = [block for block in blocks if "systemctl restart" in block]
     return "".join(line[4:] for line in block.splitlines(True))
-
-
-class Hosts:
-    """`ssh redis-N ...` of the script restarts the server N, which has no memory then."""
-
-    def __init__(self, quorum):
-        self.quorum = quorum
-        self.home = os.path.dirname(lab.temporary("hosts"))
-        self.asked, self.done = (os.path.join(self.home, name) for name in ("asked", "done"))
-        os.mkfifo(self.asked)
-        os.mkfifo(self.done)
-        lab.write(os.path.join(self.home, "ssh"),
-                  f'#!/bin/sh\necho "$*" > {self.asked}\nread -r done < {self.done}\n', 0o700)
-        os.symlink(lab.program, os.path.join(self.home, "redlock"))
-        self.restarts = []
-        self.thread = threading.Thread(target=self.serve, daemon=True)
-        self.thread.start()
-
-    def serve(self):
-        while True:
-            words = lab.read(self.asked).split()
-            match = re.fullmatch(r"redis-(\d+)", words[0]) if words else None
-            if not match:
-                return
-            server = self.quorum[int(match[1]) - 1]
-            server.kill()
-            server.start()
-            self.restarts.append(int(match[1]))
-            lab.write(self.done, "done\n")
-
-    def end(self):
-        lab.write(self.asked, "\n")
-        self.thread.join()
 
 
 class Holder:
@@ -122,7 +89,17 @@ def restart_all(quorum, holders):
     """Plays the page's procedure under these holders."""
     for holder in holders:
         lab.wait_for_beats(holder.path)
-    hosts = Hosts(quorum)
+    restarts = []
+
+    def restart(_, host, *words):
+        """The server has no memory then."""
+        equal(words, ("systemctl", "restart", "redis-server"), "what is run on a host")
+        index = int(host.removeprefix("redis-")) - 1
+        quorum[index].kill()
+        quorum[index].start()
+        restarts.append(index + 1)
+    hosts = Hosts(restart, "ssh")
+    os.symlink(lab.program, os.path.join(hosts.home, "redlock"))
     path = f"{hosts.home}:{os.environ['PATH']}"
     env = lab.environment({**settings(quorum), "PATH": path})
     done = lab.finish(lab.spawn(["sh", "-c", procedure()], env=env,
@@ -132,7 +109,7 @@ def restart_all(quorum, holders):
     for holder in holders:
         holder.end()
     done.expect(0)
-    equal(hosts.restarts, [1, 2, 3], "restarts")
+    equal(restarts, [1, 2, 3], "restarts")
 
 
 @case("holders of plain locks keep them over a rolling restart of nodes without memory")
