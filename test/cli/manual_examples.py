@@ -45,6 +45,7 @@ JSON = {
     "redlock-check": ("redlock check --json", "redlock check --acl --json"),
     "redlock-admit": ("redlock admit --readmit --json",),
     "redlock-bench": ("redlock bench -n 10 --warmup 0 --json",),
+    "redlock-pipe": ("true | redlock pipe --parent $$",),
     "redlock-local": ("timeout 1 redlock local -n 1 --json",),
 }
 numbers = iter(range(1, 1000))
@@ -107,7 +108,7 @@ def run_json(name, folder):
     before = ["redlock acquire -t 1m a >/dev/null"] if name == "redlock-list" else []
     done = sh("\n".join([*before, *JSON[name], "true"]), folder)
     objects = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    objects = [part for part in objects if part["schema"] == f"{name.replace('-', '.')}/1"]
+    objects = [part for part in objects if part.get("schema") == f"{name.replace('-', '.')}/1"]
     other = REFERS.get(name, name)
     assert f"*{other}*(1)" in PAGES[name] or other == name
     page = PAGES[name] + PAGES[other] + PAGES["redlock"]

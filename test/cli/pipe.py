@@ -66,15 +66,16 @@ def _(quorum):
                   env={"REDLOCK_NODES": "rediss://localhost:1"}, parent=ours)
 
 
-@case("stdin is a regular file: refused")
+@case("stdin or stdout is a regular file: refused")
 def _(quorum):
     path = lab.write(lab.temporary("file"), '{"id":1,"op":"lock","key":"k"}\n')
-    with open(path, "rb") as file:
-        done = lab.finish(lab.start("pipe", "--parent", str(os.getpid()), env=on(quorum),
-                                    stdin=file))
-    equal(done.code, 64, f"{done}")
-    line = json.loads(done.out)
-    equal([line["notice"], line["exit"]], ["error", 64], "the line")
+    for stream, mode in (("stdin", "rb"), ("stdout", "ab")):
+        with open(path, mode) as file:
+            process = lab.start("pipe", "--parent", str(os.getpid()), env=on(quorum),
+                                **{"stdin": lab.subprocess.PIPE, stream: file})
+            done = lab.finish(process).expect(64, err="must be pipes or sockets")
+        line = json.loads(done.out or lab.read(path).splitlines()[-1])
+        equal([line["notice"], line["exit"]], ["error", 64], f"the line of {stream}")
     equal(quorum.keys(), 0, "keys")
 
 
