@@ -19,8 +19,12 @@
 #define BIT(node)  (1 << (node))
 #define COUNT(set) (((set) & 1) + ((set) >> 1 & 1) + ((set) >> 2 & 1))
 
+#ifndef TRACE /* test/traces plays runs of the simulator here, and has these and init */
+#define CLIENTS 2
 /* The last attempt is that of client 1. */
 #define OWNER(attempt) ((attempt) / ATTEMPTS)
+#define ROOM           (2 * ATTEMPTS) /* commands that a connection contains */
+#endif
 
 #ifdef SMALL_QUORUM
 #define Q(attempt) (N / 2)
@@ -53,12 +57,12 @@ byte holders;
  */
 #define LINK(client, node) ((client) * N + (node))
 /* a command, and the attempt that sent it */
-chan stream[2 * N] = [2 * ATTEMPTS] of { bit, byte };
-chan socket[2 * N] = [2 * ATTEMPTS] of { bit, byte };
+chan stream[CLIENTS * N] = [ROOM] of { bit, byte };
+chan socket[CLIENTS * N] = [ROOM] of { bit, byte };
 #define SET 0
 #define DEL 1
 
-byte ready[2]; /* for each client the nodes that were greeted, and not cut off since */
+byte ready[CLIENTS]; /* for each client the nodes that were greeted, and not cut off since */
 byte cuts = CUTS;
 
 #ifdef PLAIN_CLOSE /* what was written is delivered all the same, at any later time */
@@ -92,6 +96,13 @@ inline send_to(nodes, command, attempt)
     :: i == N -> break
     od;
     i = 0
+}
+
+inline begin(attempt, nodes)
+{
+    state[attempt] = ACQUIRING;
+    touched[attempt] = nodes;
+    send_to(touched[attempt], SET, attempt)
 }
 
 inline win(attempt)
@@ -229,9 +240,7 @@ proctype Attempt(byte attempt)
 
     atomic {
         COUNT(ready[OWNER(attempt)]) >= Q(attempt) && MAY_BEGIN(attempt) ->
-        state[attempt] = ACQUIRING;
-        touched[attempt] = ready[OWNER(attempt)];
-        send_to(touched[attempt], SET, attempt)
+        begin(attempt, ready[OWNER(attempt)])
     }
 end:
     do
@@ -250,6 +259,7 @@ end:
     od
 }
 
+#ifndef TRACE
 init {
     atomic {
         run Connection(0, 0); run Connection(0, 1); run Connection(0, 2);
@@ -261,3 +271,4 @@ init {
     }
     timeout -> assert(key[0] == FREE && key[1] == FREE && key[2] == FREE)
 }
+#endif

@@ -552,16 +552,18 @@ static void on_read(struct connection *connection, void *note)
     struct command *command = note;
     struct account *account = connection->account;
     const struct client *client = &world.client[command->client];
-    if (command->claim)
+    bool is_link = client->number == command->client_number &&
+                   client_is_link(client, connection->owner);
+    if (command->claim || (command->ask == ASK_GREETING && is_link))
         TRACE("client %u reads: %s of %.8s by node %u: %s", command->client + 1,
-              ask_names[command->ask], command->claim->token, command->node + 1,
-              truths[command->truth]);
+              ask_names[command->ask], command->claim ? command->claim->token : "",
+              command->node + 1, truths[command->truth]);
     if (command->ask == ASK_SUBSCRIBE)
         account->is_subscribed = command->truth == TRUTH_GRANTED;
     account->is_garbled |= command->is_garbled;
     command->is_unsure = account->is_garbled;
     if (client->number == command->client_number)
-        oracle_heard(command, !client_is_link(client, connection->owner));
+        oracle_heard(command, !is_link);
     fault_meet_late_time(command);
     free(command);
 }
@@ -572,8 +574,11 @@ static void on_left(struct connection *connection)
     struct client *client = &world.client[connection->process_index];
     unsigned node = client_node_at(client, connection->host);
     oracle_left(client, node);
-    if (node < world.plan.n && client->handle && client_is_link(client, connection->owner))
+    if (node < world.plan.n && client->handle &&
+        client_is_link(client, connection->owner)) {
+        TRACE("client %u ends its connection to node %u", client->index + 1, node + 1);
         oracle_members_left(client, node);
+    }
     if (!connection->is_aborted)
         oracle_closed(client);
     if (connection->inbox && !connection->error)

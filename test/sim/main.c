@@ -1,7 +1,7 @@
 /*
  * sim --seeds N [--from S|fresh] [--kind KIND] [--jobs N] [--json FILE] [--stop]
  * sim --minutes M [--from S] [--kind KIND] [--jobs N] [--json FILE]
- * sim --seed S [--trace] [--storm N] [--without FAULTS]
+ * sim --seed S [--trace] [--storm N] [--without FAULTS] [--model MODEL]
  * sim --hash N [--from S]
  * sim --lua-lines N [--from S]
  */
@@ -27,9 +27,10 @@ static const char usage_text[] =
     "           --stop: until the first that breaks something\n"
     "       sim --minutes M [--from S] [--kind KIND] [--jobs N] [--json FILE]\n"
     "           plays new seeds for so long\n"
-    "       sim --seed S [--trace] [--storm N] [--without FAULTS]\n"
+    "       sim --seed S [--trace] [--storm N] [--without FAULTS] [--model MODEL]\n"
     "           plays one, and tells its story; if it breaks something, it is shortened:\n"
-    "           to the first N events of the storm, without some of the faults\n"
+    "           to the first N events of the storm, without some of the faults;\n"
+    "           --model: a run that does no more than this model of docs/model has: round\n"
     "       sim --hash N [--from S]   prints one hash of the traces of N seeds\n"
     "       sim --lua-lines N [--from S]\n"
     "           prints the lines of the scripts that N seeds do not execute\n";
@@ -238,6 +239,8 @@ static bool read_arguments(char **argv, struct arguments *arguments)
             read = read_number(*at, &arguments->cut.events);
         else if (strcmp(name, "--without") == 0)
             read = *at && shorten_read_names(*at, &arguments->cut.without);
+        else if (strcmp(name, "--model") == 0)
+            read = plan_find_model(*at, &arguments->cut.model);
         else if (strcmp(name, "--json") == 0)
             read = (arguments->json = *at) != NULL;
         if (!read) /* also where the value is missing: there the words end */

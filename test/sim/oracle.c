@@ -33,9 +33,11 @@ void oracle_accuse(enum invariant invariant, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(verdict->text, sizeof(verdict->text), format, arguments);
     va_end(arguments);
+    TRACE("%s: %s", invariant_name(invariant), verdict->text);
+    if (world.plan.model) /* that judges, and the run goes on */
+        return;
     verdict->broken = invariant;
     verdict->at = events_now();
-    TRACE("%s: %s", invariant_name(invariant), verdict->text);
 }
 
 int64_t oracle_true_span(int64_t span, int64_t ppm)
@@ -143,13 +145,21 @@ static void note_acquisition(const struct user *user)
     world.waiting &= ~(1U << user->client->index);
 }
 
+static const char *const news_names[] = {
+    [NEWS_HELD] = "acquire",       [NEWS_FAILED] = "acquire",
+    [NEWS_EXTENDED] = "extension", [NEWS_NOT_EXTENDED] = "extension",
+    [NEWS_RENEWED] = "watchdog",   [NEWS_LOST] = "loss",
+    [NEWS_RELEASED] = "release",
+};
+
 void oracle_told(struct user *user, enum news news, const redlock_result *result)
 {
     struct claim *claim = user->claim;
     trace_mix((uint64_t)news | (uint64_t)result->code << 8 |
               (uint64_t)result->valid_ms << 16);
-    TRACE("client %u, user %u: %s, valid for %lld ms", user->client->index + 1,
-          user->index + 1, redlock_code_name(result->code), (long long)result->valid_ms);
+    TRACE("client %u, user %u, %s of %.8s: %s, valid for %lld ms", user->client->index + 1,
+          user->index + 1, news_names[news], claim ? claim->token : "",
+          redlock_code_name(result->code), (long long)result->valid_ms);
     oracle_judge_callback(user, news);
     oracle_count_news(user->client, news, result->code);
     bool good = news == NEWS_HELD || news == NEWS_EXTENDED || news == NEWS_RENEWED;

@@ -68,8 +68,12 @@ enum fault {
 const char *fault_name(enum fault fault);
 const char *fault_text(enum fault fault);
 
+/* A run that does no more than a model of docs/model has: test/traces plays it there. */
+enum model { MODEL_NONE, MODEL_ROUND };
+
 /* Parts left out of a run, to make it shorter. */
 struct cut {
+    enum model model;
     uint64_t events;  /* the storm has no more; 0: as drawn */
     uint64_t without; /* a set of faults */
 };
@@ -123,6 +127,7 @@ struct plan {
     bool duplicate;       /* two of the nodes are the same server */
     bool wild;            /* the clocks leave the bounds, by so much */
     int32_t beyond_ppm;
+    enum model model;
     bool each;          /* in the calm each of the clients must acquire, not only one */
     bool named;         /* clients know the nodes by names */
     bool notify_faults; /* notifications are lost, late and come twice */
@@ -134,6 +139,8 @@ bool plan_disturbs(const struct plan *plan);
 
 enum kind plan_kind(uint64_t seed);
 bool plan_find_kind(const char *name, enum kind *ret_kind); /* false: there is none */
+
+bool plan_find_model(const char *name, enum model *ret_model); /* name may be NULL */
 
 void plan_draw(struct plan *plan, uint64_t seed);
 void plan_cut(struct plan *plan, const struct cut *cut);

@@ -81,7 +81,7 @@ static void want_terms(struct user *user)
     options->kind = draw_kind(plan);
     options->slots = options->kind == REDLOCK_KIND_SLOT ? world_slots() : 0;
     options->ttl_ms = ttl;
-    options->watchdog = !draw_once_in(3);
+    options->watchdog = !draw_once_in(3) && plan->model != MODEL_ROUND;
     if (draw_once_in(3))
         options->margin_ms = draw_between(0, ttl / 4);
     /* There and back takes at most 3 of the 8. */
@@ -138,6 +138,10 @@ void user_plan_hold(struct user *user)
     case 3:
     case 4: user->end = user->options.watchdog ? USER_RELEASES : USER_LETS_EXPIRE; break;
     default: user->end = USER_RELEASES; break;
+    }
+    if (world.plan.model == MODEL_ROUND) { /* it has no extensions, and tokens stay */
+        user->extend_at = CLOCK_NEVER;
+        user->end = user->end == USER_DISOWNS ? USER_RELEASES : user->end;
     }
     if (user->options.kind == REDLOCK_KIND_RECORD && world.phase == PHASE_STORM) {
         user->extend_at = now;

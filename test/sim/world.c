@@ -244,6 +244,7 @@ static void finish(void)
             end = client->process.stopped_until;
     }
     run_to_end(end + time_to_end());
+    TRACE("--- the clients are freed ---");
     for (unsigned c = 0; is_unbroken() && c < world.clients; c++)
         if (world.client[c].is_alive)
             client_finish(&world.client[c]);
