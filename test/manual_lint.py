@@ -47,6 +47,10 @@ def main(folder):
         target = pathlib.Path(folder) / LINK.fullmatch(link.read_text())[1].partition("/")[2]
         if target not in pages:
             wrong.append(f"{link}: there is no {target}")
+    index = pathlib.Path(folder, "index.html")  # by mandoc, too
+    listed = re.findall(r'href="(.*)\.html"', index.read_text()) if index.exists() else []
+    wrong += [f"index.html does not list {page.name}" for page in pages
+              if index.exists() and page.name not in listed]
     print("\n".join(wrong) or f"{len(pages)} pages, {len(files) - len(pages)} links")
     sys.exit(len(wrong) > 0)
 
