@@ -43,8 +43,14 @@ void outbox_put(struct outbox *outbox, json_t *object)
     size_t len = strlen(line);
     json_decref(object);
     line[len++] = '\n'; /* in the place of the NUL */
-    if (outbox->to && bufferevent_write(outbox->to, line, len) != 0)
-        cli_need_memory(NULL);
+    if (outbox->to) {
+        /* If nothing waits, without libevent: it would first wait until stdout takes some.
+         */
+        ssize_t now = outbox_waiting(outbox) > 0 ? 0 : write(STDOUT_FILENO, line, len);
+        size_t done = now > 0 ? (size_t)now : 0;
+        if (done < len && bufferevent_write(outbox->to, line + done, len - done) != 0)
+            cli_need_memory(NULL);
+    }
     outbox->put += len;
     free(line);
 }
