@@ -74,7 +74,9 @@ class Run:
         try:
             lab.wait_for(self.team.idle, "idle clients", IDLE_S)
             time.sleep(ORPHAN_S)
-            self.orphans += self.find_orphans()
+            self.orphans += self.find_orphans({*clients.INTERFACES} - {*clients.BY_COMMAND})
+            # What a pipe has lost ends by its TTL, because the application may still work.
+            lab.wait_for(lambda: not self.find_orphans(["pipe"]), "free locks of pipes", IDLE_S)
             self.sizes.append({client.name(): client.size()
                                for client in self.team.clients[:faults.KEPT]})
             lab.wait_for(lambda: all(server.votes_now() for server in self.nodes.servers),
@@ -84,12 +86,13 @@ class Run:
         self.team.go_on()
         lab.wait_for(self.team.has_probed, "the fenced probes", IDLE_S)
 
-    def find_orphans(self):
+    def find_orphans(self, interfaces):
         """Keys whose owner lives, has greeted the node, and has nothing.
 
         Not where an old snapshot may have brought back what was released.
         """
-        names = {client.name() for client in self.team.clients if client.interface != "command"}
+        names = {client.name() for client in self.team.clients
+                 if client.interface in interfaces}
         return [f"{key} on node {index}: {text}" for index, server in enumerate(self.nodes.servers)
                 if time.monotonic() > server.restored + MAX_TTL_S
                 for key, text in server.tokens() if text.rpartition("@")[2] in names]

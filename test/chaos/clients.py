@@ -1,10 +1,10 @@
 """The processes that lock: they are killed, stopped, and started again."""
+import contextlib
 import os
 import pathlib
 import signal
 import sys
 import threading
-import time
 
 import history
 import lab
@@ -13,7 +13,8 @@ import servers
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PAUSE_US = 100000  # between two turns of a lane, about
-INTERFACES = ("async", "sync", "cpp", "python", "command")
+INTERFACES = ("async", "sync", "cpp", "python", "command", "pipe")
+BY_COMMAND = ("command", "pipe")  # their locks are those of another process
 
 
 class Client:
@@ -30,17 +31,17 @@ class Client:
         return f"{self.interface}{self.index}.{self.lives}"
 
     def words(self):
-        if self.interface in ("python", "command"):
-            return [sys.executable, "-S" if self.interface == "command" else "-B",
+        if self.interface in ("python", *BY_COMMAND):
+            return [sys.executable, "-S" if self.interface in BY_COMMAND else "-B",
                     HERE / f"{self.interface}_client.py"]
         return [self.team.programs / f"chaos-{self.interface}"]
 
     def start(self):
         self.lives += 1
-        self.team.started[self.name()] = time.monotonic_ns() // 1000
+        self.team.started[self.name()] = [servers.now_us()]
         clock = self.clock.environment()
         shims = f"{self.team.names} {clock.pop('LD_PRELOAD')}"
-        shim = {"CHAOS_SHIMS": shims} if self.interface == "command" else {"LD_PRELOAD": shims}
+        shim = {"CHAOS_SHIMS": shims} if self.interface in BY_COMMAND else {"LD_PRELOAD": shims}
         env = lab.environment({
             "REDLOCK_NODES": ",".join(self.uris), "CHAOS_NAME": self.name(),
             "CHAOS_FOLDER": str(self.team.folder), "CHAOS_SEED": str(self.team.seed()),
@@ -56,10 +57,21 @@ class Client:
                                                   stderr=err).result()
 
     def kill(self):
+        """A pipe then releases at once what its application had."""
         with self.lock:
+            begin = servers.now_us()
             self.process.kill()
             self.process.wait()
+            if self.interface == "pipe":
+                history.note_losses(self.team.folder / f"{self.name()}.history", begin)
             self.start()
+
+    def signal_pipe(self, number):
+        """To the process that has its locks, if there is one now."""
+        pid = self.process.pid
+        with contextlib.suppress(OSError):
+            for child in lab.read(f"/proc/{pid}/task/{pid}/children").split():
+                os.kill(int(child), number)
 
     def stop(self):
         self.process.send_signal(signal.SIGSTOP)
@@ -84,7 +96,7 @@ class Team:
         self.names = str(self.programs / "chaosnames.so")
         self.library = str(self.programs.parents[1] / "src/libredlock.so.1")
         self.kinds = options.kinds
-        self.started = {}  # the name of a process: when, in us
+        self.started = {}  # the name of a process: when, and when its pipes, in us
         chosen = [one for one in INTERFACES if one in options.interfaces]
         self.clients = [Client(self, i, chosen[i % len(chosen)])
                         for i in range(options.clients)]

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import os
 import random
+import signal
 import threading
 import time
 import traceback
@@ -15,14 +16,11 @@ from collections.abc import Callable
 
 import lab
 import servers
+from servers import now_us
 
 QUARANTINE_S = 12.2  # with TTLs up to 10 s
 VOTES_S = 90  # until all nodes vote again, on a busy machine
 SQUEEZE_S = 0.3, 1.0
-
-
-def now_us():
-    return time.monotonic_ns() // 1000
 
 
 class Arena:
@@ -269,6 +267,19 @@ def set_client_clock(arena):
     yield 0
 
 
+def kill_pipe(arena):
+    """Its application lives, and starts another one."""
+    arena.client.signal_pipe(signal.SIGKILL)
+    arena.team.started[arena.client.name()].append(now_us())
+    yield 0
+
+
+def stop_pipe(arena):
+    arena.client.signal_pipe(signal.SIGSTOP)
+    yield arena.prng.choice([0.3, 1, 2.5, 4])
+    arena.client.signal_pipe(signal.SIGCONT)
+
+
 HARMLESS = (stop_server, pause_commands, debug_sleep, kill_connections, kill_subscribers,
             no_memory, flush_scripts, change_rights, one_way, one_way, cut, slew, no_names)
 RESTARTS = (from_aof,)
@@ -278,6 +289,7 @@ LOSSES = (restart_empty, restart_empty, from_old_snapshot, flush, swap, delete_k
 # behind an address for longer than a quarantine, which breaks A4.
 SEEN = (restart_empty, from_old_snapshot, fail_over)
 CLIENTS = (kill_client, stop_client, stop_client, set_client_clock)
+PIPES = (kill_pipe, kill_pipe, stop_pipe, kill_client)  # of clients by a pipe, too
 KEPT = 2  # clients that are never killed: the longest-lived ones
 
 
@@ -318,10 +330,12 @@ class Schedule:
         loss = self.choose(LOSSES)
         node = self.prng.randrange(len(self.nodes.servers))
         client = self.prng.choice(self.team.clients)
+        if fault in CLIENTS and client.interface == "pipe":
+            fault = self.choose(CLIENTS + PIPES)
         with self.lock:
             if loss and not self.losing and node not in self.nodes_busy and self.nodes.all_vote():
                 self.begin(loss, seed, node=node)
-            elif fault in CLIENTS:
+            elif fault in CLIENTS + PIPES:
                 is_kept = fault is kill_client and client.index < KEPT
                 if not is_kept and client.index not in self.clients_busy:
                     self.begin(fault, seed, client=client)

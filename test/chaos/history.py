@@ -20,6 +20,7 @@ KIND: exclusive, set, redisson, shared, election, or slots=K:I, the slot I of K;
 before it.
 """
 import collections
+import time
 
 import judge
 
@@ -42,6 +43,22 @@ def last_events(path):
     except FileNotFoundError:
         return []
     return [line.partition(" ")[0] for line in lines]
+
+
+def note_losses(path, begin):
+    """Adds that all that its process held has ended, because it was killed."""
+    with open(path, "a+", encoding="ascii") as file:
+        file.seek(0)
+        held = {}
+        for line in file:
+            what, holder, _, _, result, *rest = line.split()
+            if what in ("acquire", "probe") and result == "OK":
+                held[holder] = rest
+            elif what in ("release", "loss"):
+                held.pop(holder, None)
+        end = time.monotonic_ns() // 1000
+        for holder, (token, kind, fence, _, *keys) in held.items():
+            print("loss", holder, begin, end, "KILLED", token, kind, fence, 0, *keys, file=file)
 
 
 def read(folder):

@@ -24,13 +24,17 @@ def porcupine(program, folder):
 def is_explained(wrong, run):
     """A node forgot a plain lock, and the later holder could not see that.
 
-    A client that has seen the earlier run_id does not count the node; the command has seen none.
+    A client that has seen the earlier run_id does not count the node; the command has seen none,
+    and a pipe none of before its start.
     """
     process = wrong.holder.partition(":")[0]
+
+    def saw_it(loss):
+        return (loss.fault in faults.SEEN and not process.startswith("command") and
+                not any(loss.begin < start <= wrong.at for start in run.team.started[process]))
     return wrong.key.startswith("p") and any(
-        loss.begin <= wrong.at and loss.end >= wrong.since and
-        (loss.fault not in faults.SEEN or process.startswith("command") or
-         run.team.started[process] > loss.begin) for loss in run.schedule.losses())
+        loss.begin <= wrong.at and loss.end >= wrong.since and not saw_it(loss)
+        for loss in run.schedule.losses())
 
 
 def failed_probes(lines):

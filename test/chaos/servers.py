@@ -18,6 +18,10 @@ MARKER = "!marker"
 spawner = concurrent.futures.ThreadPoolExecutor(1)
 
 
+def now_us():
+    return time.monotonic_ns() // 1000
+
+
 class Server(lab.Server):
     """One that can come back empty, from its AOF, or from an old snapshot."""
 
