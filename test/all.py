@@ -123,7 +123,7 @@ VERBS = {
     "check proof [NAME...]": [Row("check proof validity_does_not_overflow", figure=COUNTS,
                                   unless=r"(no cbmc here)")],
     "check kubernetes": [Row("check kubernetes", figure=r"^(\d+ objects) ")],
-    "check alerts": [Row("check alerts", figure=r"SUCCESS: (\d+ rules) found")],
+    "check alerts": [Row("check alerts", figure=COUNTS)],
     "check abi --update": [Row("check abi --update", in_copy=True, figure=r"^(\d+ files changed)$",
                          command="./dev check abi --update && "
                                  "echo $(git diff --name-only | wc -l) files changed")],
