@@ -36,11 +36,11 @@ static void hide_tokens(char *text)
     }
 }
 
-static char *last_complaint;
+static char last_complaint[1024];
 
 const char *cli_last_complaint(void)
 {
-    return last_complaint ? last_complaint : "";
+    return last_complaint;
 }
 
 void cli_complain(const char *format, ...)
@@ -61,8 +61,8 @@ void cli_complain(const char *format, ...)
     if (len > 0)
         writer_message(line, (size_t)len);
     free(line);
-    free(last_complaint);
-    last_complaint = printable;
+    snprintf(last_complaint, sizeof(last_complaint), "%s", printable);
+    free(printable);
     free(text);
 }
 
