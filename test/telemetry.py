@@ -124,9 +124,9 @@ class Telemetry(unittest.TestCase):
 
     def test_each_alert_is_explained_and_tested(self):
         alerts = set(re.findall(r"alert: (\w+)", RULES))
-        page = (ROOT / "contrib/prometheus/README.md").read_text()
+        page = (ROOT / "docs/runbook.md").read_text()
         tests = (ROOT / "contrib/prometheus/redlock.test.yml").read_text()
-        self.assertEqual(alerts, set(re.findall(r"^- (Redlock\w+)", page, re.MULTILINE)))
+        self.assertEqual(alerts, set(re.findall(r"^### (Redlock\w+)", page, re.MULTILINE)))
         self.assertEqual(alerts, set(re.findall(r"alertname: (\w+)", tests)))
 
 

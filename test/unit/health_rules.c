@@ -259,7 +259,7 @@ Test(health_rules, no_run_id)
     probe[2].member.no_run_id = true;
     expect(REDLOCK_WARNING, "no_run_id", "");
     all.fenced = true;
-    cr_assert_eq(evaluate(), REDLOCK_UNFIT);
+    expect(REDLOCK_DEFECT, "no_run_id", "");
 }
 
 /* At both sides of 14 days; of a certificate that the client does not know, nothing. */

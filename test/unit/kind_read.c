@@ -319,9 +319,9 @@ Test(faults, about_credentials_are_told_from_faults_of_the_node)
     for (int i = 0; i < RL_FAULT_COUNT; i++) {
         enum rl_fault fault = (enum rl_fault)i;
         bool denial = fault == RL_FAULT_NOAUTH || fault == RL_FAULT_WRONGPASS ||
-                      fault == RL_FAULT_NOPERM || fault == RL_FAULT_PROTECTED ||
-                      fault == RL_FAULT_TLS_CA || fault == RL_FAULT_TLS_NAME ||
-                      fault == RL_FAULT_TLS_EXPIRED ||
+                      fault == RL_FAULT_NOPERM || fault == RL_FAULT_NO_EVAL ||
+                      fault == RL_FAULT_PROTECTED || fault == RL_FAULT_TLS_CA ||
+                      fault == RL_FAULT_TLS_NAME || fault == RL_FAULT_TLS_EXPIRED ||
                       fault == RL_FAULT_TLS_NOT_YET_VALID ||
                       fault == RL_FAULT_TLS_CERTIFICATE || fault == RL_FAULT_TLS_CLIENT;
         bool node = fault == RL_FAULT_LOADING || fault == RL_FAULT_READONLY ||
