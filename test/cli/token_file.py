@@ -261,7 +261,7 @@ def _(quorum):
 @case("and if it cannot be released: why")
 def _(quorum):
     for server in quorum.servers:
-        server.call("ACL", "SETUSER", "default", "-evalsha")
+        server.call("ACL", "SETUSER", "default", "-del")
     try:
         with open("/dev/full", "wb") as full:
             redlock("acquire", "k", env=on(quorum), stdout=full).expect(
