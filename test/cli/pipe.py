@@ -108,7 +108,7 @@ def _(quorum):
             seen.add(reply["hold"])
             pipe.unlock(reply["hold"])
             pipe.refused("GONE", "unlock", hold=reply["hold"])
-            equal(names(quorum), [], "keys")
+            wait_until_free(quorum)
         equal(len(seen), 30, "numbers of holds")
         for op in ("extend", "beat"):
             pipe.refused("GONE", op, hold=seen.pop())
@@ -124,13 +124,13 @@ def _(quorum):
             if count > 1:
                 pipe.refused("TAKEN", "lock", key=keys[1], wait_ms=0)
             pipe.unlock(hold)
-            equal(names(quorum), [], "keys")
+            wait_until_free(quorum)
         for keys in ([f"k{i}" for i in range(17)], ["k", "k"], ["k", ""], [], ["k", 1], "k",
                      [["k"]]):
             reply = pipe.ask("lock", keys=keys)
             check(reply.get("error") in ("BAD_KEY", "BAD_OPTION"), f"{keys}: {reply}")
         pipe.refused("BAD_KEY", "lock", key="k", keys=["l"])
-        equal(names(quorum), [], "keys")
+        wait_until_free(quorum)
 
 
 @case("a key of any characters is one; NUL, none, too many bytes and reserved ends are refused")
@@ -140,11 +140,12 @@ def _(quorum):
             hold = pipe.lock(key, ttl_ms=LONG)
             equal(names(quorum), [key.encode().decode(errors="surrogateescape")], "keys")
             pipe.unlock(hold)
+            wait_until_free(quorum)
         for key in ("", "x" * 513, "\u00e9" * 257, "k!queue", None, 1, True, ["k"], {}):
             reply = pipe.ask("lock", key=key)
             check(reply.get("error") in ("BAD_KEY", "BAD_OPTION"), f"{key!r}: {reply}")
         pipe.refused("BAD_KEY", "lock")
-        equal(names(quorum), [], "keys")
+        wait_until_free(quorum)
 
 
 @case("a key with NUL is refused, and ends nothing")
@@ -231,7 +232,7 @@ def _(quorum):
         hold = pipe.lock(ttl_ms=LONG)
         other.refused("TAKEN", "lock", key="k", kind="shared", wait_ms=0)
         pipe.unlock(hold)
-        equal(names(quorum), [], "keys")
+        wait_until_free(quorum)
 
 
 @case("a semaphore: each hold has a slot of its own, with or without its kind")
@@ -252,7 +253,7 @@ def _(quorum):
         equal({server.call("TYPE", "k") for server in quorum.servers}, {"hash"}, "types")
         pipe.refused("TAKEN", "lock", key="k", kind="redisson", wait_ms=0)
         pipe.unlock(hold)
-        equal(names(quorum), [], "keys")
+        wait_until_free(quorum)
 
 
 @case("fenced locks and elections have a fence that rises; a node that is not admitted has none")
@@ -273,7 +274,7 @@ def _(quorum):
         reply = pipe.ask("lock", key="k", fence=True, slots=3, ttl_ms=5000)
         check(reply["slot"] and reply["fence"], f"{reply}")
         pipe.unlock(reply["hold"])
-        equal(names(quorum), [], "keys")
+        wait_until_free(quorum)
         plain = pipe.ask("lock", key="k", ttl_ms=5000)
         equal(plain["fence"], None, "fence of a plain lock")
 
@@ -339,7 +340,7 @@ def _(quorum):
         equal(len(names(quorum)), 100, "keys")
         ends = [pipe.send("unlock", hold=hold) for hold in holds]
         equal([pipe.reply(number)["hold"] for number in ends], holds, "replies")
-        equal(names(quorum), [], "keys")
+        wait_until_free(quorum)
 
 
 @case("10,000 are held, and one more is BUSY until one is unlocked")
@@ -374,7 +375,7 @@ def _(quorum):
         check_until(quorum, pipe, hold, "k")
         check(left_ms(quorum, "k") > LONG * 0.9, "TTL on the nodes")
         pipe.unlock(hold)
-        equal(names(quorum), [], "keys")
+        wait_until_free(quorum)
 
 
 @case("max_hold_ms: lost by MAX_HOLD, and the unlock is GONE; also after pauses of the pipe")
@@ -415,7 +416,7 @@ def _(quorum):
             lab.wait_for(lambda: left_ms(quorum, "k") > 5000, "an extension")
             check_until(quorum, pipe, hold, "k")
             pipe.unlock(hold)
-            equal(names(quorum), [], "keys")
+            wait_until_free(quorum)
 
 
 @case("lost comes once, with what the nodes replied: too few nodes, or a key that is gone")

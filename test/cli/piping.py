@@ -214,7 +214,7 @@ def names(quorum):
 
 
 def wait_until_free(quorum, seconds=STATE_SECONDS):
-    """Waits until the nodes store no lock."""
+    """Waits until the nodes store no lock: an unlock waits for a quorum, not for all of them."""
     try:
         lab.wait_for(lambda: not names(quorum), "free nodes", seconds)
     except lab.Failed as failed:
