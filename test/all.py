@@ -117,7 +117,7 @@ VERBS = {
     "bench instructions": [Row("bench instructions --cycles 500",
                                figure=r"^(64 in flight): .*: (x [\d.]+)$")],
     "check layers": [Row("check layers", figure=r"^(\d+ rooms, \d+ groups: .*)$")],
-    "check traces": [Row("check traces --runs 100", figure=r"^(\d+ runs of \d+ steps, 0 refused)$")],
+    "check traces": [Row("check traces --runs 100", figure=r"^(round: \d+ runs of \d+ steps, 0 refused)$")],
     "check coverage": [Row("check coverage", figure=r"^(\d+ of \d+ branches: .*)$")],
     "check abi": [Row("check abi", figure=r"^(compatible with the baseline)$")],
     "check proof [NAME...]": [Row("check proof validity_does_not_overflow", figure=COUNTS,

@@ -26,32 +26,37 @@
 
 #define BIT(server)      (1 << (server))
 #define HAS(set, server) (((set) & BIT(server)) != 0)
+#ifndef TRACE /* test/traces plays runs of the simulator here, and has these and init */
+#define CLIENTS 2
+#define SET     byte
 #define COUNT(set) \
     (((set) & 1) + ((set) >> 1 & 1) + ((set) >> 2 & 1) + ((set) >> 3 & 1) + \
      ((set) >> 4 & 1) + ((set) >> 5 & 1) + ((set) >> 6 & 1) + ((set) >> 7 & 1))
+#define ALIVE        (IS_ALIVE(0) + 2 * IS_ALIVE(1))
+#define IS_EXCLUSIVE (state[0] != HELD || state[1] != HELD || (votes[0] & votes[1]))
+#endif
 
 /*
  * A server's number is its incarnation: for one index the larger number wins. So a roster
  * is a set of later incarnations, and merging is `or`.
  */
 byte index[SERVERS];
-byte after[SERVERS]; /* later incarnations of the same index */
-byte roster[SERVERS];
-byte is_active = BIT(N) - 1;
-byte dead; /* no client reaches these any more */
+SET after[SERVERS]; /* later incarnations of the same index */
+SET roster[SERVERS];
+SET is_active = BIT(N) - 1;
+SET dead; /* no client reaches these any more */
 
 #define IS_LATEST(server, known) (((known) & after[server]) == 0)
 
 mtype = { NEW, ASKING, HELD, OVER };
 
 /* Of each client. */
-mtype state[2] = NEW;
-byte merged[2]; /* its merged roster */
-byte votes[2];
+mtype state[CLIENTS] = NEW;
+SET merged[CLIENTS]; /* its merged roster */
+SET votes[CLIENTS];
 
 /* Rounds whose leases are alive, or will be when they are won. */
 #define IS_ALIVE(client) (state[client] == ASKING || state[client] == HELD)
-#define ALIVE            (IS_ALIVE(0) + 2 * IS_ALIVE(1))
 
 #ifdef SMALL_QUORUM
 #define Q (N / 2)
@@ -117,7 +122,7 @@ inline count(client)
     :: VOTES(client) >= Q ->
         state[client] = HELD;
         merged[client] = 0;
-        assert(state[0] != HELD || state[1] != HELD || (votes[0] & votes[1]))
+        assert(IS_EXCLUSIVE)
     :: else
     fi
 }
@@ -194,12 +199,12 @@ end:
  * than this one.
  */
 #define LIFE(lifter) (N + (lifter))
-byte known[LIVES]; /* its merged roster */
-byte seen[LIVES];  /* the rosters of these servers have the new incarnation */
-byte inactive[LIVES]; /* so have these, but they are not active */
+SET known[LIVES]; /* its merged roster */
+SET seen[LIVES];  /* the rosters of these servers have the new incarnation */
+SET inactive[LIVES]; /* so have these, but they are not active */
 byte older[LIVES]; /* rounds that are older than its watch */
-byte watched;      /* new incarnations that are watched and not yet lifted */
-byte begun;        /* new incarnations that are in the roster of a server */
+SET watched;      /* new incarnations that are watched and not yet lifted */
+SET begun;        /* new incarnations that are in the roster of a server */
 
 #ifdef UNREGISTERED
 #define ENOUGH 0
@@ -383,6 +388,7 @@ inline run_for(server)
     j = 0
 }
 
+#ifndef TRACE
 init {
     byte i, j, top;
 
@@ -410,3 +416,4 @@ init {
         i = 0
     }
 }
+#endif

@@ -534,6 +534,11 @@ void *command_ran(const struct node_command *command, struct rl_word reply, bool
         TRACE("server %u: %s of %.8s by client %u: %s%s", server->index + 1,
               ask_names[ours->ask], ours->claim ? ours->claim->token : "", ours->client + 1,
               truths[ours->truth], ours->is_straggler ? ", too late" : "");
+    if (ours->ask == ASK_ACQUIRE && ours->is_fenced)
+        TRACE("server %u votes with nonce %016llx, asked for %016llx", server->index + 1,
+              (unsigned long long)ours->nonce, (unsigned long long)ours->said_nonce);
+    if (ours->ask == ASK_MARKER)
+        server_trace_marker(server);
     oracle_ran(ours);
     fault_delay_first_time(ours);
     if (ours->ask == ASK_BREAK)
@@ -555,9 +560,10 @@ static void on_read(struct connection *connection, void *note)
     bool is_link = client->number == command->client_number &&
                    client_is_link(client, connection->owner);
     if (command->claim || (command->ask == ASK_GREETING && is_link))
-        TRACE("client %u reads: %s of %.8s by node %u: %s", command->client + 1,
-              ask_names[command->ask], command->claim ? command->claim->token : "",
-              command->node + 1, truths[command->truth]);
+        TRACE("client %u reads: %s of %.8s by node %u: %s, of server %u",
+              command->client + 1, ask_names[command->ask],
+              command->claim ? command->claim->token : "", command->node + 1,
+              truths[command->truth], command->server + 1);
     if (command->ask == ASK_SUBSCRIBE)
         account->is_subscribed = command->truth == TRUTH_GRANTED;
     account->is_garbled |= command->is_garbled;

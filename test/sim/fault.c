@@ -288,7 +288,8 @@ void fault_strike(void)
         (!client->is_alive || client->process.stopped_until > events_now()))
         return;
     world.faults[fault]++;
-    bool may_need = world.plan.fenced && !(world.plan.promises & RL_PROMISE_SOLE);
+    bool may_need =
+        world.plan.fenced && !world.plan.model && !(world.plan.promises & RL_PROMISE_SOLE);
     if (may_need && draw_once_in(4))
         operator_recovers();
     strike(fault, client, node, server);

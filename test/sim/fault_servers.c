@@ -332,6 +332,7 @@ static void renew_marker(struct server *server)
     marker.nonce++;
     TRACE("server %u has a new nonce in its marker", server->index + 1);
     bytes_set(&key->string, (struct rl_word){text, rl_marker_write(&marker, text)});
+    server_trace_marker(server);
 }
 
 void fault_raise_met(struct server *server, unsigned resource)

@@ -30,7 +30,7 @@ static const char usage_text[] =
     "       sim --seed S [--trace] [--storm N] [--without FAULTS] [--model MODEL]\n"
     "           plays one, and tells its story; if it breaks something, it is shortened:\n"
     "           to the first N events of the storm, without some of the faults;\n"
-    "           --model: a run that does no more than this model of docs/model has: round\n"
+    "           --model: a run that does no more than this model has: round, marker\n"
     "       sim --hash N [--from S]   prints one hash of the traces of N seeds\n"
     "       sim --lua-lines N [--from S]\n"
     "           prints the lines of the scripts that N seeds do not execute\n";

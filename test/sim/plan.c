@@ -14,6 +14,8 @@
     700 /* so few that an attempt's number fits into a byte of the model                   \
          */
 
+#define MARKER_TTL (2 * VIRTUAL_S)
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const char *const names[][2] = {
@@ -244,10 +246,41 @@ static void keep_rounds(struct plan *plan)
     }
 }
 
+/* The same with a fenced lock, of whose nodes some forget or are exchanged. No operator
+ * helps.
+ */
+static void keep_markers(struct plan *plan)
+{
+    static const enum fault kept[] = {
+        FAULT_RESTART, FAULT_FORGET, FAULT_FLUSH, FAULT_UNLOAD,    FAULT_DEMOTE,
+        FAULT_SWAP,    FAULT_CUT,    FAULT_BLOCK, FAULT_PARTITION,
+    };
+    struct plan whole = *plan;
+    keep_rounds(plan);
+    plan->model = MODEL_MARKER;
+    plan->kind = KIND_MEMBERS;
+    plan->fenced = plan->slow = true;
+    plan->drift_ppm = FENCED_DRIFT;
+    plan->ttl_min = rl_min(whole.ttl_min, MARKER_TTL);
+    plan->ttl_max = rl_min(whole.ttl_max, 2 * MARKER_TTL);
+    plan->gap = 20 * VIRTUAL_S;
+    plan->idle = 20 * VIRTUAL_S;
+    plan->events = 8000;
+    plan->weights = 0;
+    for (unsigned i = 0; i < FAULT_COUNT; i++)
+        plan->weight[i] = 0;
+    for (unsigned i = 0; i < COUNT(kept); i++) {
+        plan->weight[kept[i]] = whole.events / (i + 1) % 4;
+        plan->weights += plan->weight[kept[i]];
+    }
+}
+
 void plan_cut(struct plan *plan, const struct cut *cut)
 {
     if (cut->model == MODEL_ROUND)
         keep_rounds(plan);
+    if (cut->model == MODEL_MARKER)
+        keep_markers(plan);
     if (cut->events > 0 && cut->events < plan->events)
         plan->events = (unsigned)cut->events;
     for (unsigned i = 0; i < FAULT_COUNT; i++)
@@ -284,7 +317,9 @@ bool plan_find_kind(const char *name, enum kind *ret_kind)
 
 bool plan_find_model(const char *name, enum model *ret_model)
 {
-    *ret_model = name && strcmp(name, "round") == 0 ? MODEL_ROUND : MODEL_NONE;
+    *ret_model = name && strcmp(name, "round") == 0    ? MODEL_ROUND
+                 : name && strcmp(name, "marker") == 0 ? MODEL_MARKER
+                                                       : MODEL_NONE;
     return *ret_model != MODEL_NONE;
 }
 

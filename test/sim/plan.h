@@ -69,7 +69,7 @@ const char *fault_name(enum fault fault);
 const char *fault_text(enum fault fault);
 
 /* A run that does no more than a model of docs/model has: test/traces plays it there. */
-enum model { MODEL_NONE, MODEL_ROUND };
+enum model { MODEL_NONE, MODEL_ROUND, MODEL_MARKER };
 
 /* Parts left out of a run, to make it shorter. */
 struct cut {

@@ -117,6 +117,14 @@ const struct rl_marker *server_marker(const struct server *server)
     return read->is_marker ? &read->marker : NULL;
 }
 
+void server_trace_marker(const struct server *server)
+{
+    const struct rl_marker *marker = server_marker(server);
+    char text[RL_MARKER_MAX] = "none";
+    size_t len = marker ? rl_marker_write(marker, text) : strlen(text);
+    TRACE("server %u has the marker %.*s", server->index + 1, (int)len, text);
+}
+
 uint64_t server_nonce(const struct server *server)
 {
     const struct rl_marker *marker = server_marker(server);
@@ -152,6 +160,7 @@ void server_mark(struct server *server, struct rl_marker *marker)
         key = keyspace_add(keyspace, 0, name, KEY_STRING);
     bytes_set(&key->string, (struct rl_word){text, rl_marker_write(marker, text)});
     keyspace_copy(&server->saved, keyspace);
+    server_trace_marker(server);
 }
 
 struct keyspace server_copy(const struct server *server)

@@ -77,6 +77,8 @@ int64_t server_expires(const struct server *server, unsigned resources,
 /* Valid until it changes; NULL: none. */
 const struct rl_marker *server_marker(const struct server *server);
 
+/* Tells which marker it has. */
+void server_trace_marker(const struct server *server);
 uint64_t server_nonce(const struct server *server); /* 0: it has no marker */
 
 /* The server's marker counts in the process that it is now. */

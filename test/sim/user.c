@@ -135,7 +135,7 @@ static void on_lost(redlock_lease *lease, const redlock_result *result, void *ar
     if (user->phase != USER_HOLDING)
         return;
     user->end =
-        draw_once_in(8) && world.plan.model != MODEL_ROUND ? USER_DISOWNS : USER_RELEASES;
+        draw_once_in(8) && world.plan.model == MODEL_NONE ? USER_DISOWNS : USER_RELEASES;
     if (draw_once_in(4)) { /* inside the callback */
         end_hold(user);
         return;
@@ -144,7 +144,7 @@ static void on_lost(redlock_lease *lease, const redlock_result *result, void *ar
     if (world.phase != PHASE_END && draw_once_in(3))
         user->end_at += draw_span(VIRTUAL_US, world.plan.ttl_min);
     user->extend_at = draw_once_in(4) ? events_now() + VIRTUAL_US : CLOCK_NEVER;
-    if (world.plan.model == MODEL_ROUND)
+    if (world.plan.model != MODEL_NONE)
         user->extend_at = CLOCK_NEVER;
     user_plan(user);
 }

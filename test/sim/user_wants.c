@@ -81,7 +81,7 @@ static void want_terms(struct user *user)
     options->kind = draw_kind(plan);
     options->slots = options->kind == REDLOCK_KIND_SLOT ? world_slots() : 0;
     options->ttl_ms = ttl;
-    options->watchdog = !draw_once_in(3) && plan->model != MODEL_ROUND;
+    options->watchdog = !draw_once_in(3) && plan->model == MODEL_NONE;
     if (draw_once_in(3))
         options->margin_ms = draw_between(0, ttl / 4);
     /* There and back takes at most 3 of the 8. */
@@ -110,9 +110,10 @@ void user_want(struct user *user)
     want_retry(user);
     want_resource(user);
     user->joins_tail = world.plan.queues && user->options.wait_ms != 0 && draw_once_in(4);
-    user->fences = world.plan.fenced && !world.plan.elects && draw_once_in(2)
-                       ? 2 + (unsigned)events_random(FENCES_MAX - 1)
-                       : 1;
+    user->fences =
+        world.plan.fenced && !world.plan.model && !world.plan.elects && draw_once_in(2)
+            ? 2 + (unsigned)events_random(FENCES_MAX - 1)
+            : 1;
     user->frees_inside = draw_once_in(2);
 }
 
@@ -139,7 +140,7 @@ void user_plan_hold(struct user *user)
     case 4: user->end = user->options.watchdog ? USER_RELEASES : USER_LETS_EXPIRE; break;
     default: user->end = USER_RELEASES; break;
     }
-    if (world.plan.model == MODEL_ROUND) { /* it has no extensions, and tokens stay */
+    if (world.plan.model != MODEL_NONE) { /* they have no extensions, and tokens stay */
         user->extend_at = CLOCK_NEVER;
         user->end = user->end == USER_DISOWNS ? USER_RELEASES : user->end;
     }

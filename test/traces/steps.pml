@@ -6,7 +6,7 @@ c_code {
 \#define RUNS  2000
 \#define STEPS 2000000
 
-struct { char what; unsigned char value[6]; } steps[STEPS];
+struct { char what; int value[7]; } steps[STEPS];
 unsigned first[RUNS + 1], furthest[RUNS], runs;
 
 static void tell_runs(void)
@@ -18,13 +18,12 @@ static void tell_runs(void)
 static unsigned read_steps(void)
 {
     FILE *file = fopen(getenv("STEPS"), "r");
-    unsigned number[6], count = 0;
+    unsigned count = 0;
     char what;
-    while (file && count < STEPS && runs < RUNS &&
-           fscanf(file, " %c %u %u %u %u %u %u", &what, &number[0], &number[1], &number[2],
-                  &number[3], &number[4], &number[5]) == 7) {
-        for (unsigned i = 0; i < 6; i++)
-            steps[count].value[i] = (unsigned char)number[i];
+    while (file && count < STEPS && runs < RUNS && fscanf(file, " %c", &what) == 1) {
+        for (unsigned i = 0; i < 7; i++)
+            if (fscanf(file, "%d", &steps[count].value[i]) != 1)
+                return 0;
         steps[count].what = what;
         if (what == ';') /* the end of a run */
             first[++runs] = count;
@@ -40,7 +39,9 @@ static unsigned read_steps(void)
 
 int run_of, runs_there;
 int at;
-byte what, attempt, client, node, nodes;
+/* The fields of a step: play.py. */
+byte what, attempt, client, node;
+int nodes, more;
 bit command, done;
 
 inline choose_run()
@@ -64,6 +65,7 @@ inline next()
         now.nodes = steps[now.at].value[3];
         now.command = steps[now.at].value[4];
         now.done = steps[now.at].value[5];
+        now.more = steps[now.at].value[6];
     }
 }
 
