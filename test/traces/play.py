@@ -126,7 +126,7 @@ MUTATIONS = {
         "a marker is stored again on a node that lost it"),
 }
 MUTATION_RUNS = 100  # in which a mutation must be refused
-QUICK_RUNS, QUICK_MUTATIONS = 30, 2
+QUICK_RUNS, QUICK_MUTATIONS = 20, 2
 
 
 def first_refusal(player, program):
