@@ -133,6 +133,8 @@ VERBS = {
     "on RELEASE VERB...": [Row("on trixie demo", figure=r"^(As told: .*)$")],
     "package": [Row("package", figure=r"^(nothing is left after the purge)$")],
     "wheel": [Row("wheel", figure=r"^(\d+\s.*\.whl)$")],
+    "release": [Row("release", figure=r"^(\d+ files)", in_copy=True,
+                    command="./dev release --only archive node manual")],
     "static": [Row("static", figure=r"^(\d+\s.*/redlock)$")],
     "check wheel [RELEASE...]": [Row("check wheel", figure=r"^(\d+ releases: .*)$")],
     "check hardening": [Row("check hardening", figure=r"^(\d+ files, 0 lack something)$")],
