@@ -96,7 +96,8 @@ static void say_hello(void)
 static void need_pipe(int fd)
 {
     struct stat status;
-    if (fstat(fd, &status) != 0 || S_ISREG(status.st_mode))
+    bool is_known = fstat(fd, &status) == 0;
+    if (!is_known || !(S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || isatty(fd)))
         cli_fail(CLI_USAGE, "pipe: stdin and stdout must be pipes or sockets");
     evutil_make_socket_nonblocking(fd);
 }

@@ -30,12 +30,17 @@ static void set_fault(struct request *request, redlock_code code, const char *na
     snprintf(request->text, sizeof(request->text), "%.64s %s", name, text);
 }
 
-static bool is_possible(const json_t *value, const struct member *member)
+static bool is_integer(const json_t *value)
 {
     double number = json_number_value(value);
-    if (json_is_real(value) && (number < member->least || number > NUMBER_MAX ||
-                                number != (double)(int64_t)number))
-        return false;
+    return json_is_real(value) && number >= 0 && number <= NUMBER_MAX &&
+           number == (double)(int64_t)number;
+}
+
+static bool is_possible(const json_t *value, const struct member *member)
+{
+    if (member->type == JSON_REAL)
+        return is_integer(value) && json_real_value(value) >= member->least;
     return json_typeof(value) == member->type ||
            (member->type == JSON_TRUE && json_is_false(value));
 }
@@ -120,7 +125,5 @@ bool request_read(const char *line, size_t len, struct request *ret_request)
 int64_t request_number(const struct request *request, const char *name, int64_t otherwise)
 {
     const json_t *value = json_object_get(request->object, name);
-    bool fits = json_is_real(value) && json_real_value(value) >= 0 &&
-                json_real_value(value) <= NUMBER_MAX;
-    return fits ? (int64_t)json_real_value(value) : otherwise;
+    return is_integer(value) ? (int64_t)json_real_value(value) : otherwise;
 }
