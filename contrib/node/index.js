@@ -108,7 +108,7 @@ class Lease {
 
   /** Only when nothing works under the lock any more. Throws if it was lost before. */
   async unlock() {
-    await this.settle();
+    if (!this.valid()) await this.settle();
     this.#end();
     const unlocked = this.#pipe.request({ op: "unlock", hold: this.#number });
     await unlocked.catch((error) => {
