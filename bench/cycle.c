@@ -1,8 +1,9 @@
 /*
  * A contender of the races (lap.h): libredlock itself. `cycle sync` runs a thread for each
  * lane, and `cycle again` too: there each thread has the lock, and a cycle locks it once
- * more. All others run all lanes in one loop: `async` with plain locks, `many` with sets of
- * four keys, the rest with the kind of lock that they name. Options of the client follow as
+ * more. All others run all lanes in one loop: `async` with plain locks, `grant` too, but its
+ * figures end when the lock is granted, `many` with sets of four keys, the rest with the kind
+ * of lock that they name. Options of the client follow as
  * NAME=NUMBER, or cacert=FILE.
  */
 #include <event2/event.h>
@@ -41,6 +42,7 @@ static struct event_base *base;
 static redlock_client *client;
 static redlock_lease_options terms;
 static size_t set_size = 1;
+static bool to_grant; /* a release is not part of the figures */
 static struct lane lane[LAP_LANES_MAX];
 static unsigned running;
 static struct lap_log log;
@@ -69,7 +71,7 @@ static void on_released(redlock_lease *lease, const redlock_result *result, void
     static const struct timeval pause = {.tv_usec = 1000};
     int64_t now = lap_now();
     bool failed = result->code != REDLOCK_OK;
-    if (!failed)
+    if (!failed && !to_grant)
         lap_note(&log, now - self->began);
     log.failed += failed;
     redlock_lease_free(lease);
@@ -103,7 +105,10 @@ static void look_at_node(const redlock_lease *lease)
 
 static void on_acquired(redlock_lease *lease, const redlock_result *result, void *arg)
 {
+    struct lane *self = arg;
     look_at_node(lease);
+    if (to_grant && result->code == REDLOCK_OK)
+        lap_note(&log, lap_now() - self->began);
     if (result->code == REDLOCK_OK)
         expect(redlock_release(lease, on_released, arg), "release");
     else
@@ -161,6 +166,7 @@ static void cycle_in_loop(const char *const *uris, size_t nodes,
         terms.slots = SLOTS;
     }
     set_size = strcmp(kind, "many") == 0 ? SET_SIZE : 1;
+    to_grant = strcmp(kind, "grant") == 0;
     for (unsigned i = 0; i < LAP_LANES_MAX; i++)
         for (unsigned j = 0; j < set_size; j++)
             lap_key(j * LAP_LANES_MAX + i, lane[i].key[j]);
@@ -277,11 +283,11 @@ int main(int argc, char **argv)
     again = strcmp(how, "again") == 0;
     if (again || strcmp(how, "sync") == 0)
         cycle_in_threads(uri, nodes, &options);
-    else if (*how && strstr(" async fenced many redisson shared slots ", how))
+    else if (*how && strstr(" async grant fenced many redisson shared slots ", how))
         cycle_in_loop(uri, nodes, &options, how);
     else
         lap_fail(
-            "usage: cycle async|fenced|many|redisson|shared|slots|sync|again "
+            "usage: cycle async|grant|fenced|many|redisson|shared|slots|sync|again "
             "[OPTION=NUMBER...]");
     return EXIT_SUCCESS;
 }

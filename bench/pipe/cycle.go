@@ -26,10 +26,17 @@ func check(err error) {
 	}
 }
 
-func cycle() {
+// cycle returns when the lock was granted.
+func cycle() time.Time {
 	hold, err := client.Lock(background, key, options)
+	granted := time.Now()
 	check(err)
 	check(hold.Unlock())
+	return granted
+}
+
+func microseconds(from, to time.Time) float64 {
+	return float64(to.Sub(from)) / float64(time.Microsecond)
 }
 
 func cpuSeconds() float64 {
@@ -39,20 +46,23 @@ func cpuSeconds() float64 {
 }
 
 func lap(seconds float64) {
-	var times []float64 // us
+	var times, grants []float64
 	cpu, began := cpuSeconds(), time.Now()
 	end := began.Add(time.Duration(seconds * float64(time.Second)))
 	for from := began; from.Before(end); {
-		cycle()
+		grants = append(grants, microseconds(from, cycle()))
 		to := time.Now()
-		times = append(times, float64(to.Sub(from))/float64(time.Microsecond))
+		times = append(times, microseconds(from, to))
 		from = to
 	}
 	took, cpu := time.Since(began).Seconds(), cpuSeconds()-cpu
-	sort.Float64s(times)
-	at := func(percent int) float64 { return times[len(times)*percent/100] }
+	at := func(all []float64, percent int) float64 {
+		sort.Float64s(all)
+		return all[len(all)*percent/100]
+	}
 	check(json.NewEncoder(os.Stdout).Encode(map[string]any{"cycles": len(times), "seconds": took,
-		"cpu_s": cpu, "p50_us": at(50), "p99_us": at(99)}))
+		"cpu_s": cpu, "p50_us": at(times, 50), "p99_us": at(times, 99),
+		"grant_us": at(grants, 50)}))
 }
 
 func main() {

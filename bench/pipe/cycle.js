@@ -7,29 +7,26 @@ const options = { ttlMs: 10_000 };
 const key = `bench:${String(process.pid).padStart(15, "0")}`;
 const now = () => Number(process.hrtime.bigint()) / 1000; // us
 
-const cycle = () => redlock.using(key, options, () => {});
-
 async function lap(seconds) {
-  const times = [];
+  const times = [], grants = [];
   const cpu = process.cpuUsage();
   const began = now();
   for (let from = began, end = began + seconds * 1e6; from < end;) {
-    await cycle();
+    await redlock.using(key, options, () => grants.push(now() - from));
     const to = now();
     times.push(to - from);
     from = to;
   }
   const took = now() - began;
   const { user, system } = process.cpuUsage(cpu);
-  times.sort((a, b) => a - b);
-  const at = (share) => times[Math.floor(times.length * share)];
+  const at = (all, share) => all.sort((a, b) => a - b)[Math.floor(all.length * share)];
   console.log(JSON.stringify({
     cycles: times.length, seconds: took / 1e6, cpu_s: (user + system) / 1e6,
-    p50_us: at(0.5), p99_us: at(0.99),
+    p50_us: at(times, 0.5), p99_us: at(times, 0.99), grant_us: at(grants, 0.5),
   }));
 }
 
-await cycle();
+await redlock.using(key, options, () => {});
 console.log("ready");
 for await (const line of createInterface({ input: process.stdin }))
   await lap(Number(line.split(" ")[1]));
