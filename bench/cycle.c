@@ -1,10 +1,10 @@
 /*
  * A contender of the races (lap.h): libredlock itself. `cycle sync` runs a thread for each
  * lane, and `cycle again` too: there each thread has the lock, and a cycle locks it once
- * more. All others run all lanes in one loop: `async` with plain locks, `grant` too, but its
- * figures end when the lock is granted, `many` with sets of four keys, the rest with the kind
- * of lock that they name. Options of the client follow as
- * NAME=NUMBER, or cacert=FILE.
+ * more. All others run all lanes in one loop: `async` with plain locks, `grant` too, but
+ * its figures end when the lock is granted, `many` with sets of four keys, the rest with
+ * the kind of lock that they name. Options of the client follow as NAME=NUMBER, or
+ * cacert=FILE.
  */
 #include <event2/event.h>
 #include <inttypes.h>
