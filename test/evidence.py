@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Which recorded long runs are older than what they prove: ./dev check evidence
 
-Reads the table of docs/testing.md, "The latest long runs": run, commit, date, proves, result.
+Reads the table of docs/report.md, "The latest long runs": run, commit, date, proves, result.
 A run is older if a later commit changed one of the folders or files that it proves. That is no
 failure: the exit code is 1 only if a row is wrong.
 """
@@ -66,7 +66,7 @@ def age(root, commit, folders):
 
 def main(root):
     older = count = 0
-    for run, commit, date, proves, _ in rows((root / "docs/testing.md").read_text()):
+    for run, commit, date, proves, _ in rows((root / "docs/report.md").read_text()):
         try:
             folders = check(root, commit, date, proves)
         except Mistake as mistake:
@@ -82,4 +82,4 @@ if __name__ == "__main__":
     try:
         main(pathlib.Path(sys.argv[1]) if sys.argv[1:] else ROOT)
     except Mistake as mistake:
-        sys.exit(f"docs/testing.md: {mistake}")
+        sys.exit(f"docs/report.md: {mistake}")

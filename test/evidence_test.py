@@ -37,7 +37,7 @@ class Evidence(unittest.TestCase):
         return self.git("rev-parse", "--short", "HEAD")
 
     def run_on(self, *lines, head=evidence.HEAD):
-        (self.root / "docs/testing.md").write_text(head + "".join(f"{line}\n" for line in lines) + "\nmore\n")
+        (self.root / "docs/report.md").write_text(head + "".join(f"{line}\n" for line in lines) + "\nmore\n")
         return subprocess.run([sys.executable, SCRIPT, self.root], capture_output=True, text=True, check=False)
 
     def test_tells_which_runs_are_older(self):
