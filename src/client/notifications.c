@@ -183,13 +183,14 @@ static void on_greeted(void *arg, struct rl_identity *identity)
         subscribe(subscriber);
 }
 
-/* The reply to SUBSCRIBE, and later to PING. */
+/* The reply to SUBSCRIBE, and later to PING. (safety.md, rule 4) */
 static void on_replied(void *arg, const struct rl_op *op, const struct rl_reply *reply)
 {
     struct rl_subscriber *subscriber = arg;
+    const char *word = subscriber->state == CONNECTING ? "subscribe" : "pong";
     (void)op;
     subscriber->parsed = subscriber->task.loop->now;
-    if (reply->type != RL_REPLY_ARRAY) {
+    if (!rl_resp_begins(reply, word)) {
         fail(subscriber);
     } else if (subscriber->state == CONNECTING) {
         enter(subscriber, SUBSCRIBED, subscriber->parsed + IDLE);

@@ -5,8 +5,6 @@
 #include <string.h>
 #include <sys/un.h>
 
-#include "info.h"
-
 #define READ_SIZE       4096 /* bytes, on the stack of the thread that runs the loop */
 #define READS_PER_EVENT 16
 #define OP_ROOM         4 /* the ring's first size; it doubles as needed */
@@ -458,14 +456,6 @@ enum rl_fault rl_connection_flush(struct rl_connection *connection)
 
 /* --- receiving --- */
 
-/* A published message: ["message", channel, text]. It may come before any reply. */
-static bool is_message(const struct rl_reply *reply)
-{
-    return reply->type == RL_REPLY_ARRAY && reply->items > 0 &&
-           reply->item[0].type == RL_REPLY_STRING &&
-           rl_info_is((struct rl_word){reply->item[0].text, reply->item[0].len}, "message");
-}
-
 static void take_reply(struct rl_connection *connection, const struct rl_reply *reply)
 {
     if (connection->greeting_now) {
@@ -482,7 +472,8 @@ static void take_reply(struct rl_connection *connection, const struct rl_reply *
         connection->owner->greeted(connection->arg, &connection->greeting.identity);
         return;
     }
-    if (connection->owner->published && is_message(reply)) {
+    /* A published message may come before any reply. */
+    if (connection->owner->published && rl_resp_begins(reply, "message")) {
         connection->owner->published(connection->arg, reply);
         return;
     }

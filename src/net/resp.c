@@ -323,3 +323,11 @@ enum rl_resp_result rl_resp_next(struct rl_resp *resp, const struct rl_reply **r
     *ret_reply = &resp->root;
     return RL_RESP_REPLY;
 }
+
+bool rl_resp_begins(const struct rl_reply *reply, const char *text)
+{
+    const struct rl_reply *first = reply->item;
+    return reply->type == RL_REPLY_ARRAY && reply->items > 0 &&
+           first->type == RL_REPLY_STRING && first->len == strlen(text) &&
+           memcmp(first->text, text, first->len) == 0;
+}

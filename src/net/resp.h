@@ -39,4 +39,7 @@ enum rl_resp_result { RL_RESP_REPLY, RL_RESP_MORE, RL_RESP_BROKEN, RL_RESP_NO_ME
 /* The next reply, valid until the next call. BROKEN: malformed or too long. */
 enum rl_resp_result rl_resp_next(struct rl_resp *resp, const struct rl_reply **ret_reply);
 
+/* An array whose first item is this text, as a subscriber gets: ["message", ...]. */
+bool rl_resp_begins(const struct rl_reply *reply, const char *text);
+
 #endif

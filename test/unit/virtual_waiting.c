@@ -20,6 +20,7 @@ static struct {
 } sent[NODES];
 
 static bool refuses_to_subscribe, holds_subscriptions, slow_release;
+static const char *confused; /* the command whose reply is none that it can have */
 
 static bool is_of_waiter(const struct node_link *link)
 {
@@ -64,10 +65,12 @@ static int64_t draw_delay(int64_t latency)
 /* The reply follows at once; a release is a script. */
 static void *on_executed(const struct node_command *command, struct bytes *out, size_t at)
 {
-    (void)out;
-    (void)at;
     bool is_script = is(command, "EVAL") || is(command, "EVALSHA");
     next_is_slow = slow_release && is_of_waiter(command->link) && is_script;
+    if (confused && is(command, confused) && is_subscription(command->link)) {
+        out->len = at;
+        bytes_add_text(out, "*2\r\n$-1\r\n$-1\r\n");
+    }
     if (holds_subscriptions && is_subscription(command->link))
         command->link->connection->is_held = true;
     return NULL;
@@ -80,6 +83,7 @@ static void setup(void)
 {
     virtual_setup();
     memset(sent, 0, sizeof(sent));
+    confused = NULL;
     network.draw_delay = draw_delay;
     for (unsigned i = 0; i < NODES; i++)
         node_watch(&node[i], &node_class);
@@ -183,6 +187,20 @@ Test(virtual_waiting, learns_that_its_subscriptions_have_ended)
     refuses_to_subscribe = false;
 }
 
+/* A reply that SUBSCRIBE cannot have does not show that the node will notify. */
+Test(virtual_waiting, does_not_rely_on_a_confused_reply)
+{
+    confused = "SUBSCRIBE";
+    begin_to_wait();
+    virtual_run_until(events_now() + 10 * VIRTUAL_S);
+    unsigned before = sent[0].attempts;
+    virtual_run_until(events_now() + 10 * POLICY);
+    cr_assert_geq(sent[0].attempts, before + 10);
+    confused = NULL;
+    virtual_run_until(events_now() + 10 * VIRTUAL_S);
+    cr_assert_eq(subscriptions(), NODES);
+}
+
 /* The replies to SUBSCRIBE arrive now. */
 static void let_subscriptions_go(void)
 {
@@ -263,6 +281,16 @@ Test(virtual_waiting, probes_an_idle_subscription)
         cr_assert_leq(sent[i].pings, 6);
         cr_assert_eq(sent[i].subscribes, 1);
     }
+}
+
+Test(virtual_waiting, subscribes_again_where_a_probe_has_a_confused_reply)
+{
+    begin_to_wait();
+    virtual_run_until(events_now() + VIRTUAL_S);
+    confused = "PING";
+    virtual_run_until(events_now() + IDLE + VIRTUAL_S);
+    for (unsigned i = 0; i < NODES; i++)
+        cr_assert_eq(sent[i].subscribes, 2);
 }
 
 /* Nothing gets through, and neither side was told: the probe has no reply. */
