@@ -168,10 +168,11 @@ def cancel(pipe, number):
         pipe.ask("cancel", lock=number)
 
 
-async def note(turn, what, hold, asked):
+async def note(turn, what, hold, op, **more):
+    """It begins before the pipe can read the request: after that another client may hold."""
     begin, code = now_us(), "OK"
     try:
-        line = await asked
+        line = await hold.pipe.ask(op, hold=hold.number, **more)
         if what == "extend":
             hold.until = from_boot(line["until_us"])
     except Refused as why:
@@ -195,11 +196,10 @@ async def use(turn, hold):
     else:
         await asyncio.sleep(turn.hold)
     if turn.way == "extend" and not hold.lost:
-        await note(turn, "extend", hold,
-                   hold.pipe.ask("extend", hold=hold.number, ttl_ms=round(turn.ttl * 1000)))
+        await note(turn, "extend", hold, "extend", ttl_ms=round(turn.ttl * 1000))
     turn.use(hold.deadline)
     if not hold.pipe.reader.done():
-        await note(turn, "release", hold, hold.pipe.ask("unlock", hold=hold.number))
+        await note(turn, "release", hold, "unlock")
     del hold.pipe.holds[hold.number]
 
 
