@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Processes that lock by every interface, while all goes wrong that may: chaos.py REDLOCK PROGRAMS
-[--seconds N] [--seed S] [--json FILE]
+[--seconds N] [--seed S] [--json FILE] [--keep | --judge FOLDER]
 
 Five servers, a relay between them and the clients, and a schedule of faults that the seed draws
 (faults.py). The clients write down what they did (history.py); judge.py and Porcupine read it.
@@ -99,6 +99,8 @@ class Run:
 
 
 def main():
+    if options.judge:
+        return report.again(pathlib.Path(options.judge), options.porcupine)
     base = pathlib.Path(options.folder)
     base.mkdir(parents=True, exist_ok=True)
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"seed-{options.seed}-", dir=base))
@@ -134,6 +136,7 @@ def arguments():
     words.add_argument("--faults", default="", help="only these functions of faults.py")
     words.add_argument("--folder", default="build/chaos", help="of what a run leaves (%(default)s)")
     words.add_argument("--keep", action="store_true", help="leave it also if nothing failed")
+    words.add_argument("--judge", metavar="FOLDER", help="judge what a run has left, play none")
     words.add_argument("--porcupine", help="the program of test/chaos/porcupine")
     parsed = words.parse_args()
     for name in ("kinds", "interfaces", "faults"):

@@ -21,7 +21,14 @@ def porcupine(program, folder):
     return json.loads(done.stdout)
 
 
-def is_explained(wrong, run):
+def excuses(run):
+    """What is_explained() asks; a run leaves it beside its histories."""
+    return {"losses": [[loss.begin, loss.end, loss.fault in faults.SEEN]
+                       for loss in run.schedule.losses()],
+            "started": run.team.started}
+
+
+def is_explained(wrong, losses, started):
     """A node forgot a plain lock, and the later holder could not see that.
 
     A client that has seen the earlier run_id does not count the node; the command has seen none,
@@ -29,12 +36,12 @@ def is_explained(wrong, run):
     """
     process = wrong.holder.partition(":")[0]
 
-    def saw_it(loss):
-        return (loss.fault in faults.SEEN and not process.startswith("command") and
-                not any(loss.begin < start <= wrong.at for start in run.team.started[process]))
+    def saw_it(begin, is_seen):
+        return (is_seen and not process.startswith("command") and
+                not any(begin < start <= wrong.at for start in started[process]))
     return wrong.key.startswith("p") and any(
-        loss.begin <= wrong.at and loss.end >= wrong.since and not saw_it(loss)
-        for loss in run.schedule.losses())
+        begin <= wrong.at and end >= wrong.since and not saw_it(begin, is_seen)
+        for begin, end, is_seen in losses)
 
 
 def failed_probes(lines):
@@ -46,9 +53,21 @@ def by_us(wrong):
     return {promise: sorted({one.key for one in found}) for promise, found in wrong.items()}
 
 
+def again(folder, program):
+    """Judges what a run has left."""
+    wrong, theirs = history.Found(history.read(folder)).wrong, porcupine(program, folder)
+    known = json.loads((folder / "excuses").read_text())
+    left = [one.text for found in wrong.values() for one in found
+            if not is_explained(one, **known)]
+    for name, refused in (("judge.py", by_us(wrong)), ("porcupine", theirs["refused"])):
+        print(f"{name:<12}", *(f"{promise} {len(keys)}" for promise, keys in refused.items()))
+    print(f"unexplained  {len(left)}", *left, sep="\n")
+    return int(bool(left) or by_us(wrong) != theirs["refused"])
+
+
 def figures(run, lines, wrong):
     counts = collections.Counter(line.what for line in lines)
-    explained = [is_explained(one, run) for one in wrong["exclusion"]]
+    explained = [is_explained(one, **excuses(run)) for one in wrong["exclusion"]]
     return {
         "operations": sum(counts[what] for what in OPERATIONS),
         "acquisitions": sum(line.what == "acquire" and line.result == "OK" for line in lines),
@@ -110,6 +129,7 @@ def found(run, options, failure):
                       *([failure] if failure else [])])
     (run.folder / "wrong").write_text(text + "\n")
     (run.folder / "faults").write_text("\n".join(map(str, run.schedule.log)) + "\n")
+    (run.folder / "excuses").write_text(json.dumps(excuses(run)) + "\n")
     (run.folder / "seed").write_text(f"{options.seed}\n")
     must_be_0 = ("overlaps", "stale_writes_accepted", "order_violations", "orphans",
                  *(["porcupine_unknown"] if options.porcupine else []))
