@@ -100,7 +100,7 @@ static void members_tick(struct rl_task *task)
     rl_node_set activated = members->activated & members->active;
     members->activated = 0;
     for (; activated; activated &= activated - 1)
-        rl_nodes_report_ready(members->nodes, rl_first(activated));
+        rl_nodes_report_voter(members->nodes, RL_TASK_ACTIVE, rl_first(activated));
 }
 
 /* --- the history of a node's data --- */

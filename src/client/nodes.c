@@ -150,10 +150,10 @@ static void note_tried(const struct rl_node *node)
     rl_loop_broadcast(node->task.loop, RL_TASK_TRIED, node->index);
 }
 
-void rl_nodes_report_ready(struct rl_nodes *nodes, unsigned node)
+void rl_nodes_report_voter(struct rl_nodes *nodes, enum rl_task_event event, unsigned node)
 {
     nodes->view.leases = nodes->loop->tasks;
-    rl_loop_broadcast(nodes->loop, RL_TASK_READY, node);
+    rl_loop_broadcast(nodes->loop, event, node);
 }
 
 static void tick_node(struct rl_task *task)
@@ -162,7 +162,7 @@ static void tick_node(struct rl_task *task)
     bool was_quarantined = node->link.state == RL_LINK_QUARANTINED;
     step_link(node, (struct rl_link_event){.type = RL_LINK_TICK});
     if (was_quarantined && rl_link_is_ready(&node->link))
-        rl_nodes_report_ready(node->nodes, node->index);
+        rl_nodes_report_voter(node->nodes, RL_TASK_READY, node->index);
     else if (node->woke)
         rl_loop_broadcast(node->task.loop, RL_TASK_AWAKE, node->index);
     node->woke = false;
@@ -205,7 +205,7 @@ static void nodes_on_greeted(void *arg, struct rl_identity *identity)
     if (node->link.restarted) /* its data may be lost, even if the node is refused */
         rl_loop_broadcast(nodes->loop, RL_TASK_RESTARTED, node->index);
     if (rl_link_is_open(&node->link))
-        rl_nodes_report_ready(nodes, node->index);
+        rl_nodes_report_voter(nodes, RL_TASK_READY, node->index);
     note_tried(node);
 }
 

@@ -79,9 +79,9 @@ void rl_nodes_start(struct rl_nodes *nodes);
 
 void rl_nodes_write(struct rl_nodes *nodes); /* writes the queued commands */
 
-/* Tells all tasks RL_TASK_READY. Call it in a tick or after a greeting, never while the
-   reply to a task is processed: that task may be one of them. */
-void rl_nodes_report_ready(struct rl_nodes *nodes, unsigned node);
+/* Tells all tasks RL_TASK_READY or ACTIVE. Call it in a tick or after a greeting, never
+   while the reply to a task is processed: that task may be one of them. */
+void rl_nodes_report_voter(struct rl_nodes *nodes, enum rl_task_event event, unsigned node);
 
 void rl_nodes_stop_reading(struct rl_nodes *nodes);
 void rl_nodes_close(struct rl_nodes *nodes, bool forked); /* as rl_connection_clear() */

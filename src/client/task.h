@@ -15,7 +15,8 @@ struct rl_task;
 enum rl_task_event {
     RL_TASK_STARTUP_OVER, /* the startup barrier opened; no node */
     RL_TASK_TRIED,        /* the node's greeting ended or failed */
-    RL_TASK_READY,        /* the node's greeting succeeded, or it has a vote again */
+    RL_TASK_READY,        /* the node's greeting succeeded, or its quarantine ended */
+    RL_TASK_ACTIVE,       /* its marker is active: it votes on fenced locks again */
     RL_TASK_AWAKE,        /* it replies in time again; it restarted earlier */
     RL_TASK_RESTARTED, /* the node restarted; reported even if the client then refuses it */
     RL_TASK_SUBSCRIBED,   /* from now on notifications from the node arrive */

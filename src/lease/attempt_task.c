@@ -133,20 +133,25 @@ void rl_attempt_expire(struct rl_task *task)
 }
 
 /* A node that was only slow has kept its keys, unless it lacked this one before. */
-static bool is_ready_for(const struct rl_lease *lease, enum rl_task_event event,
+static bool is_ready_for(const struct rl_attempt *attempt, enum rl_task_event event,
                          rl_node_set node)
 {
-    bool is_held = lease->state == RL_LEASE_HELD;
+    const struct rl_lease *lease = &attempt->lease;
+    bool is_fenced = attempt->config->kind->is_fenced;
+    if (lease->state == RL_LEASE_CLEANUP)
+        return event == RL_TASK_READY;
+    if (lease->state != RL_LEASE_HELD)
+        return false;
     if (event == RL_TASK_AWAKE)
-        return is_held && lease->missing & node;
-    return event == RL_TASK_READY &&
-           (lease->state == RL_LEASE_CLEANUP || (is_held && !(lease->holding & node)));
+        return lease->missing & node;
+    return event == (is_fenced ? RL_TASK_ACTIVE : RL_TASK_READY) &&
+           !(lease->holding & node);
 }
 
 void rl_attempt_event(struct rl_task *task, enum rl_task_event event, unsigned node)
 {
     struct rl_attempt *attempt = attempt_of(task);
-    bool ready = is_ready_for(&attempt->lease, event, rl_bit(node));
+    bool ready = is_ready_for(attempt, event, rl_bit(node));
     bool forgot = event == RL_TASK_RESTARTED &&
                   !(attempt->config->kind->is_fenced &&
                     rl_members_keeps_data(&rl_client_of(task)->members, node));

@@ -248,7 +248,7 @@ static bool is_worth_an_attempt(const redlock_lease *lease, enum rl_task_event e
     const redlock_client *client = rl_client_of(&lease->first.task);
     const struct rl_lease *core = rl_handle_core(lease);
     unsigned q = lease->first.config->params.q;
-    if (event == RL_TASK_READY)
+    if (event == RL_TASK_READY || event == RL_TASK_ACTIVE)
         return core && core->cause == RL_CAUSE_NO_QUORUM && rl_count(voters(lease)) >= q;
     return event == RL_TASK_SUBSCRIBED && lease->first.config->waits &&
            rl_count(rl_notifications_nodes(&client->notifications)) == q;

@@ -275,6 +275,34 @@ Test(virtual_moments, a_node_that_is_slow_while_it_is_repaired_is_repaired_later
     process_call(&user[0].process, free_other, NULL);
 }
 
+/*
+ * The quarantine of the link is longer than that of the marker, by the TTL of a plain lock.
+ * When it ends, the node lacks the fenced lease: the last extension stored the key again.
+ */
+Test(virtual_moments, a_quarantine_of_plain_locks_is_no_reason_to_extend_a_fenced_lock)
+{
+    cr_assert_eq(user_told(&user[0], user_admit), REDLOCK_OK);
+    user[0].options.ttl_ms = 4 * TTL_MS;
+    cr_assert_eq(user_told(&user[0], acquire_other), REDLOCK_OK);
+    user[0].options.ttl_ms = TTL_MS;
+    user[0].options.fenced = true;
+    cr_assert_eq(user_told(&user[0], user_acquire), REDLOCK_OK);
+    node_restart(&node[0]);
+    run_for(4 * TTL_MS * VIRTUAL_MS);
+    cr_assert_not_null(key_on(0, "job"), "its marker is active");
+    do {
+        if (key_on(0, "job"))
+            keyspace_delete(&node[0].redis->keyspace, key_on(0, "job"));
+        run_for(VIRTUAL_MS);
+        process_call(&user[0].process, explain, &user[0]);
+    } while (verdict == REDLOCK_VERDICT_QUARANTINED);
+    cr_assert_eq(verdict, REDLOCK_VERDICT_READY);
+    int64_t expires = key_on(1, "job")->expires;
+    run_for(TTL_MS * VIRTUAL_MS / 20);
+    cr_assert_eq(key_on(1, "job")->expires, expires);
+    process_call(&user[0].process, free_other, NULL);
+}
+
 /* --- clocks --- */
 
 static redlock_verdict member;
