@@ -14,6 +14,9 @@ struct rl_resp {
     struct rl_reply item[RL_RESP_ITEMS];
     bool has_root;
     bool is_alien; /* it has a RESP3 type, which the client did not request */
+    size_t max;    /* bytes of a reply on the wire; RL_RESP_WHOLE: strings are kept whole */
+    char *whole;   /* the last string that was truncated */
+    size_t whole_len;
     size_t text_len;
     char text[RL_RESP_TEXT];
 };
@@ -104,9 +107,24 @@ static struct rl_reply *slot(const redisReadTask *task)
     return &resp->item[task->idx];
 }
 
+static bool keep_whole(struct rl_resp *resp, const char *text, size_t len)
+{
+    char *copy = malloc(len);
+    if (!copy)
+        return false;
+    memcpy(copy, text, len);
+    free(resp->whole);
+    resp->whole = copy;
+    resp->whole_len = len;
+    return true;
+}
+
 static void *create_string(const redisReadTask *task, char *text, size_t len)
 {
     struct rl_resp *resp = task->privdata;
+    bool is_whole = resp->max == RL_RESP_WHOLE && !task->parent && len >= RL_RESP_TEXT;
+    if (is_whole && !keep_whole(resp, text, len))
+        return NULL;
     struct rl_reply *reply = slot(task);
     size_t room = RL_RESP_TEXT - resp->text_len;
     size_t kept = len < room ? len : room;
@@ -202,6 +220,7 @@ struct rl_resp *rl_resp_new(void)
         return NULL;
     }
     resp->reader->privdata = resp;
+    resp->max = RL_RESP_MAX;
     return resp;
 }
 
@@ -210,7 +229,20 @@ void rl_resp_free(struct rl_resp *resp)
     if (!resp)
         return;
     redisReaderFree(resp->reader);
+    free(resp->whole);
     free(resp);
+}
+
+void rl_resp_keep_whole(struct rl_resp *resp)
+{
+    resp->max = RL_RESP_WHOLE;
+}
+
+struct rl_word rl_resp_whole(const struct rl_resp *resp, const struct rl_reply *reply)
+{
+    if (reply->len < RL_RESP_TEXT || !resp->whole)
+        return (struct rl_word){reply->text, reply->len};
+    return (struct rl_word){resp->whole, resp->whole_len};
 }
 
 void rl_resp_feed(struct rl_resp *resp, const char *bytes, size_t len)
@@ -285,7 +317,7 @@ static bool feed_reader(struct rl_resp *resp)
 {
     if (resp->len == 0)
         return true;
-    if (resp->fed > RL_RESP_MAX ||
+    if (resp->fed > resp->max ||
         redisReaderFeed(resp->reader, resp->bytes, resp->len) != REDIS_OK)
         return false;
     resp->fed += resp->len;

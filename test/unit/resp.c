@@ -136,3 +136,45 @@ Test(resp, a_reply_has_an_end)
     rl_resp_free(resp);
     cr_assert(result == RL_RESP_BROKEN);
 }
+
+/* A string of `len` bytes, fed in pieces as a connection reads them. */
+static enum rl_resp_result feed_string(struct rl_resp *resp, size_t len,
+                                       const struct rl_reply **ret_reply)
+{
+    static char bytes[RL_RESP_MAX];
+    char header[32];
+    memset(bytes, 'a', sizeof(bytes));
+    rl_resp_feed(resp, header, (size_t)sprintf(header, "$%zu\r\n", len));
+    enum rl_resp_result result = rl_resp_next(resp, ret_reply);
+    for (size_t piece; result == RL_RESP_MORE && len > 0; len -= piece) {
+        piece = len < 16384 ? len : 16384;
+        rl_resp_feed(resp, bytes, piece);
+        result = rl_resp_next(resp, ret_reply);
+    }
+    if (result == RL_RESP_MORE) {
+        rl_resp_feed(resp, "\r\n", 2);
+        result = rl_resp_next(resp, ret_reply);
+    }
+    return result;
+}
+
+Test(resp, a_long_string_is_kept_whole_where_that_is_wanted)
+{
+    static const size_t lens[] = {
+        200,         RL_RESP_TEXT - 1, RL_RESP_TEXT,          RL_RESP_TEXT + 1,
+        RL_RESP_MAX, 40 * RL_RESP_MAX, RL_RESP_WHOLE - 32768, 150};
+    struct rl_resp *resp = rl_resp_new();
+    const struct rl_reply *reply;
+    cr_assert(feed_string(resp, RL_RESP_TEXT + 1, &reply) == RL_RESP_REPLY);
+    cr_assert_eq(rl_resp_whole(resp, reply).len, RL_RESP_TEXT);
+    rl_resp_keep_whole(resp);
+    for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+        cr_assert(feed_string(resp, lens[i], &reply) == RL_RESP_REPLY, "%zu", lens[i]);
+        cr_assert_eq(reply->len, lens[i] < RL_RESP_TEXT ? lens[i] : RL_RESP_TEXT);
+        struct rl_word whole = rl_resp_whole(resp, reply);
+        cr_assert_eq(whole.len, lens[i]);
+        cr_assert(whole.text[0] == 'a' && whole.text[whole.len - 1] == 'a');
+    }
+    cr_assert(feed_string(resp, 2 * RL_RESP_WHOLE, &reply) == RL_RESP_BROKEN);
+    rl_resp_free(resp);
+}
