@@ -288,6 +288,12 @@ typedef void redlock_check_fn(redlock_client *client, const redlock_health_repor
 enum {
     REDLOCK_CHECK_STRICT = 1, /* a warning counts as a defect */
     REDLOCK_CHECK_FENCED = 2, /* a node without a vote on fenced locks has a defect */
+    /*
+     * Compare by CLIENT LIST which clients are connected to each node. If some are missing
+     * at a node, the check takes six seconds more. Not for every few seconds: a node needs
+     * some milliseconds for a list of thousands.
+     */
+    REDLOCK_CHECK_CLIENTS = 4,
 };
 
 /*

@@ -577,6 +577,7 @@ typedef void redlock_check_fn(redlock_client *client, const redlock_health_repor
 enum {
     REDLOCK_CHECK_STRICT = 1,
     REDLOCK_CHECK_FENCED = 2,
+    REDLOCK_CHECK_CLIENTS = 4,
 };
 redlock_code redlock_check(redlock_client *client, unsigned how, redlock_check_fn *callback, void *arg);
 size_t redlock_client_acl(const redlock_client *client, unsigned uses, char *text, size_t room);

@@ -1,8 +1,10 @@
 /* Checks whether the nodes are fit to hold locks: probes them and reports the findings. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/client.h"
+#include "client_list.h"
 #include "core/fenced/admission.h"
 #include "core/quorum.h"
 #include "health_probe.h"
@@ -10,11 +12,19 @@
 #define KEY_NAME "!wake:check-%016llx%016llx"
 #define KEY_ROOM (REDLOCK_KEY_MAX + 64)
 
+/* The first lists of clients, and those that confirm them. Their numbers are also the `seq`
+   of CLIENT LIST; the other commands follow. */
+enum round { FIRST, AGAIN, LISTS };
+
 struct check {
     struct rl_task task;
     unsigned how;
     bool begun, asked;
+    enum round round;
+    bool pausing; /* before AGAIN, until `deadline` */
     rl_time deadline;
+    rl_node_set listing; /* the nodes whose list is due */
+    struct rl_client_list *list[LISTS][RL_NODES_MAX];
     unsigned waiting[RL_NODES_MAX]; /* outstanding replies per node */
     redlock_check_fn *callback;
     void *arg;
@@ -196,6 +206,17 @@ static void check_finish(struct check *check, redlock_code code)
 
 /* --- sending --- */
 
+static void ask_for_clients(struct check *check, unsigned node)
+{
+    struct rl_nodes *nodes = &rl_client_of(&check->task)->nodes;
+    struct rl_word word[] = {{"CLIENT", 6}, {"LIST", 4}};
+    check->probe[node].unlisted = true;
+    if (!rl_nodes_send_raw(nodes, &check->task, check->round, word, 2, node))
+        return;
+    rl_resp_keep_whole(nodes->node[node].connection.resp);
+    check->listing |= rl_bit(node);
+}
+
 /* Sends all commands to a node, and counts the replies to wait for. */
 static void probe_node(struct check *check, unsigned node)
 {
@@ -207,16 +228,20 @@ static void probe_node(struct check *check, unsigned node)
         struct rl_word word[RL_ACL_RIGHT_WORDS];
         size_t words = rl_probe_argv(probe, i, key, word);
         if (!rl_nodes_send_raw(&rl_client_of(&check->task)->nodes, &check->task,
-                               (uint32_t)i, word, words, node)) {
+                               (uint32_t)(LISTS + i), word, words, node)) {
             probe->fault = RL_FAULT_MEMORY;
             return;
         }
         check->waiting[node]++;
     }
+    if (check->how & REDLOCK_CHECK_CLIENTS) /* the last one: its reply may be long */
+        ask_for_clients(check, node);
 }
 
 static bool is_answered(const struct check *check)
 {
+    if (check->pausing || check->listing)
+        return false;
     for (unsigned i = 0; i < rl_client_of(&check->task)->nodes.n; i++)
         if (check->waiting[i] > 0)
             return false;
@@ -246,6 +271,29 @@ static void check_send_all(struct check *check)
     rl_task_schedule(&check->task, check->deadline);
 }
 
+/* Compares the lists of clients. If they differ, asks for them again, after a pause. */
+static bool goes_on(struct check *check)
+{
+    redlock_client *client = rl_client_of(&check->task);
+    if (check->pausing) {
+        check->pausing = false;
+        check->deadline = rl_time_add_sat(client->loop.now, timeout_of(client));
+        for (unsigned i = 0; i < client->nodes.n; i++)
+            if (check->list[FIRST][i] && rl_link_is_open(&client->nodes.node[i].link))
+                ask_for_clients(check, i);
+        return true;
+    }
+    bool differ = rl_client_lists_compare(check->list[FIRST], check->list[check->round],
+                                          client->nodes.n, check->probe);
+    if (!differ || check->round == AGAIN)
+        return false;
+    check->round = AGAIN;
+    check->pausing = true;
+    check->listing = 0;
+    check->deadline = rl_time_add_sat(client->loop.now, RL_CLIENT_AGE);
+    return true;
+}
+
 /* Also called before the deadline, whenever something may have changed. */
 static void check_tick(struct rl_task *task)
 {
@@ -269,26 +317,49 @@ static void check_tick(struct rl_task *task)
     for (unsigned i = 0; i < client->nodes.n; i++)
         if (check->waiting[i] > 0)
             check->probe[i].fault = RL_FAULT_TIMEOUT;
-    check_finish(check, REDLOCK_OK);
+    if (goes_on(check))
+        rl_task_schedule(task, check->deadline);
+    else
+        check_finish(check, REDLOCK_OK);
 }
 
 /* --- replies --- */
+
+static void note_clients(struct check *check, unsigned node, const struct rl_reply *reply)
+{
+    struct rl_connection *connection =
+        &rl_client_of(&check->task)->nodes.node[node].connection;
+    struct rl_client_list **list = &check->list[check->round][node];
+    check->listing &= ~rl_bit(node);
+    if (reply && reply->type == RL_REPLY_STRING)
+        *list = rl_client_list_read(rl_resp_whole(connection->resp, reply));
+    check->probe[node].unlisted = !*list;
+}
+
+static void note_reply(struct check *check, unsigned node, size_t question,
+                       const struct rl_reply *reply)
+{
+    redlock_client *client = rl_client_of(&check->task);
+    check->waiting[node]--;
+    if (!reply) {
+        check->probe[node].fault = client->nodes.node[node].link.fault;
+        return;
+    }
+    check->health[node].latency_us = client->loop.now - check->probe[node].asked;
+    rl_probe_read(&check->probe[node], &check->health[node], question, reply,
+                  client->loop.now);
+}
 
 static void check_answer(struct rl_task *task, unsigned node, const struct rl_op *op,
                          const struct rl_reply *reply)
 {
     struct check *check = (struct check *)task;
-    redlock_client *client = rl_client_of(task);
-    check->waiting[node]--;
-    if (!reply) {
-        check->probe[node].fault = client->nodes.node[node].link.fault;
-    } else {
-        check->health[node].latency_us = client->loop.now - check->probe[node].asked;
-        rl_probe_read(&check->probe[node], &check->health[node], op->seq, reply,
-                      client->loop.now);
-    }
+    if (op->seq >= LISTS)
+        note_reply(check, node, op->seq - LISTS, reply);
+    else if (op->seq == check->round) /* else it is too late */
+        note_clients(check, node, reply);
     if (is_answered(check))
-        rl_task_schedule(task, client->loop.now);
+        rl_task_schedule(task, task->loop->now);
 }
 
 /* --- start and end --- */
@@ -306,12 +377,20 @@ static void close_check(struct rl_task *task)
     check_finish((struct check *)task, REDLOCK_CANCELLED);
 }
 
+static void destroy_check(struct rl_task *task)
+{
+    struct check *check = (struct check *)task;
+    for (unsigned i = 0; i < LISTS * RL_NODES_MAX; i++)
+        free(check->list[i / RL_NODES_MAX][i % RL_NODES_MAX]);
+    rl_task_free(task);
+}
+
 static const struct rl_task_class check_class = {
     .tick = check_tick,
     .event = check_on_event,
     .replied = check_answer,
     .close = close_check,
-    .destroy = rl_task_free,
+    .destroy = destroy_check,
 };
 
 /*

@@ -243,6 +243,29 @@ static bool has_other_version(const struct rl_health_context *all, unsigned node
     return true;
 }
 
+static void add_uris(const struct rl_health_context *all, const char *text, rl_node_set set,
+                     char *detail)
+{
+    for (; set; set &= set - 1) {
+        rl_detail_add(detail, "%s%s", text, all->nodes[rl_first(set)].uri);
+        text = ", ";
+    }
+}
+
+static bool lacks_clients(const struct rl_health_context *all, unsigned node, char *detail)
+{
+    const struct rl_missing *it = &all->probes[node].missing;
+    rl_node_set unlisted = 0;
+    for (unsigned i = 0; i < all->n; i++)
+        unlisted |= all->probes[i].unlisted ? rl_bit(i) : 0;
+    rl_detail_add(detail, "%zu client%s: %.*s from %.*s", it->clients,
+                  it->clients > 1 ? "s, for example" : "", (int)it->name.len, it->name.text,
+                  (int)it->address.len, it->address.text);
+    add_uris(all, ", connected to ", it->at, detail);
+    add_uris(all, ", unknown at ", unlisted, detail);
+    return it->clients > 0;
+}
+
 static bool allows_debug(const struct rl_health_context *all, unsigned node, char *detail)
 {
     (void)detail;
@@ -385,6 +408,9 @@ static const struct rl_rule rules[] = {
     {"other_version", REDLOCK_WARNING, RL_ANY_USE, 0, has_other_version,
      "the node has a different version than most nodes: run the same version on all nodes, "
      "unless an upgrade is in progress"},
+    {"missing_clients", REDLOCK_WARNING, RL_ANY_USE, 0, lacks_clients,
+     "clients of other nodes are not connected to this one: give them the same list of "
+     "nodes, since two lists can give a lock two holders, or access"},
     {"debug", REDLOCK_WARNING, RL_ANY_USE, 0, allows_debug,
      "the DEBUG command can load an old snapshot unnoticed: set enable-debug-command no"},
 

@@ -51,6 +51,13 @@ struct rl_member_probe {
     rl_time quarantine;           /* the total length of a quarantine */
 };
 
+/* The clients that are not connected to a node, but to others. */
+struct rl_missing {
+    size_t clients;
+    struct rl_word name, address; /* of the first */
+    rl_node_set at;               /* the nodes that it is connected to */
+};
+
 /* Findings about one node. All zero: none. */
 struct rl_probe {
     enum rl_fault fault; /* why the node does not vote; NONE: it votes */
@@ -65,6 +72,8 @@ struct rl_probe {
     /* The node's time of day, or 0 if unknown. It was read between `asked` and `answered`.
      */
     rl_time time, asked, answered;
+    bool unlisted; /* CLIENT LIST was sent, and there is no list */
+    struct rl_missing missing;
 };
 
 struct rl_health_context {

@@ -47,7 +47,7 @@ def _():
     users = dict(re.fullmatch(r"user (\w+) (.*)", line).groups() for line in lines)
     equal(list(users), ["default", "lock", "monitor", "operator"], "users")
     equal(users["default"], "reset off", "the default user")
-    for name, words, more in (("lock", [], ""), ("monitor", ["--list"], " +config|get")):
+    for name, words, more in (("lock", [], ""), ("monitor", ["--list"], " +config|get +client|list")):
         rule = redlock("check", "--acl", *words, *PREFIX, "--user", name,
                        env={"REDLOCK_NODES": "redis://a"}).expect(0).out.strip()
         equal(f"ACL SETUSER {name} {users[name]}", rule + more, "the rule")

@@ -160,7 +160,7 @@ static void call_client(struct caller *caller)
         nodes.may_overlap = true;
         break;
     case 4: code = redlock_list(client, "", 0, how & 1, on_listed, operation); break;
-    case 5: code = redlock_check(client, how & 3, on_checked, operation); break;
+    case 5: code = redlock_check(client, how & 7, on_checked, operation); break;
     case 6:
         code = redlock_hold_time(client, key.bytes, key.len, on_hold_time, operation);
         (void)redlock_note_hold_time(client, key.bytes, key.len, how * 1000);

@@ -82,7 +82,7 @@ static void use(struct quorum *s, redlock_lease *lease)
     cr_assert(code == REDLOCK_OK || code == REDLOCK_NO_MEMORY);
     if (code == REDLOCK_OK)
         UNTIL(s, seen.times > 0);
-    SCARCELY(code, redlock_check(s->client, 0, note_check, &checked));
+    SCARCELY(code, redlock_check(s->client, REDLOCK_CHECK_CLIENTS, note_check, &checked));
     cr_assert(code == REDLOCK_OK || code == REDLOCK_NO_MEMORY);
     if (code == REDLOCK_OK)
         UNTIL(s, checked.times > 0);

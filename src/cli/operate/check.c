@@ -312,7 +312,8 @@ int cli_check(struct cli *cli, int argc, char **argv)
     if (wait_ms != CLI_UNSAID && !until_repaired)
         cli_fail(CLI_USAGE, "check: --wait requires --until-repaired");
     cli_connect(cli);
-    unsigned how = (strict ? REDLOCK_CHECK_STRICT : 0) | (fence ? REDLOCK_CHECK_FENCED : 0);
+    unsigned how = REDLOCK_CHECK_CLIENTS | (strict ? REDLOCK_CHECK_STRICT : 0) |
+                   (fence ? REDLOCK_CHECK_FENCED : 0);
     int exit_code = acl              ? print_acl(cli, redisson, lists)
                     : until_repaired ? repaired_wait(cli, wait_ms)
                                      : ask_nodes(cli, how);

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""redlock check compares which clients are connected to each node, by CLIENT LIST."""
+import socket
+import threading
+import time
+
+import lab
+from lab import case, check, durable, equal, matches, on, redlock
+
+FIT, WARNINGS, NO_QUORUM = range(3)
+AGE_S = 6  # RL_CLIENT_AGE
+
+
+def client(quorum, label, *words, nodes=slice(None)):
+    """A client that lives until it is stopped."""
+    return lab.start(*words, env=on(quorum, REDLOCK_LABEL=label,
+                                    REDLOCK_NODES=",".join(quorum.uris[nodes])))
+
+
+def stop(*clients):
+    for one in clients:
+        one.terminate()
+    for one in clients:
+        one.communicate()
+
+
+
+def aged(quorum, count):
+    """Waits until each of the first `count` connections of the first node is old enough."""
+    def ages():
+        lines = quorum[0].call("CLIENT", "LIST").splitlines()
+        return [int(line.partition(" age=")[2].split()[0]) for line in lines if " name= " not in line]
+    lab.wait_for(lambda: len(ages()) >= count and min(ages()) >= AGE_S, "old connections", seconds=30)
+
+
+def asked(quorum, *words, **env):
+    began = time.monotonic()
+    outcome = redlock("check", "--json", *words, env=on(quorum, **env))
+    return outcome, time.monotonic() - began
+
+
+def details(outcome):
+    return [[one["detail"] for one in node["findings"] if one["code"] == "missing_clients"]
+            for node in outcome.json()["nodes"]]
+
+
+@case("a client of three of five nodes is a finding at the other two; others of all are none")
+def _():
+    with durable(5) as quorum:
+        some = client(quorum, "some", "run", "-t", "1m", "k", "sleep", "100", nodes=slice(1, 4))
+        # A holder, waiters and an observer have one or two connections to each node.
+        others = [client(quorum, "all", "run", "-t", "1m", "k2", "sleep", "100"),
+                  client(quorum, "waits", "run", "-w", "5m", "k2", "true"),
+                  client(quorum, "waits", "wait", "-w", "5m", "k2"),
+                  client(quorum, "leads", "elect", "e", "sleep", "100")]
+        stopped = client(quorum, "young", "run", "k3", "sleep", "100", nodes=slice(0, 1))
+        stop(stopped)
+        aged(quorum, 4)
+        outcome, took = asked(quorum)
+        outcome.expect(WARNINGS, err="^$")
+        check(took >= AGE_S, f"it looks twice: {took}")
+        # The sockets' paths are long: the detail may be cut.
+        where = r"^1 client: some from \S+:\d+, connected to " + quorum.uris[1]
+        found = details(outcome)
+        equal([len(one) for one in found], [1, 0, 0, 0, 1], "findings")
+        for index in (0, 4):
+            matches(found[index][0], where, "the detail")
+        # The check's own connections do not count, though they have the same name.
+        outcome, _ = asked(quorum, "--strict", "--label", "some")
+        equal([len(one) for one in details(outcome.expect(WARNINGS))], [1, 0, 0, 0, 1], "strict")
+        table = redlock("check", env=on(quorum)).expect(WARNINGS).out
+        matches(table, r"\nwarning missing_clients: clients of other nodes are not connected",
+                "the table")
+        matches(table, f"\n    {quorum.uris[4]} \\(1 client: some from ", "the table")
+        stop(some, *others)
+
+
+@case("who may not call CLIENT LIST has no finding, and waits for none")
+def _():
+    with durable() as quorum:
+        some = client(quorum, "some", "run", "-t", "1m", "k", "sleep", "100", nodes=slice(0, 1))
+        aged(quorum, 1)
+        user = {"REDLOCK_USERNAME": "me", "REDLOCK_PASSWORD": "secret"}
+        for index, server in enumerate(quorum.servers):
+            rights = ["+@all", *(["-client|list"] if index < 2 else [])]
+            server.call("ACL", "SETUSER", "me", "on", ">secret", "~*", "&*", *rights)
+        outcome, took = asked(quorum, "--strict", **user)
+        outcome.expect(FIT, err="^$")
+        check(took < AGE_S, f"it looks once: {took}")
+        quorum[0].call("ACL", "SETUSER", "me", "+client|list")
+        outcome, _ = asked(quorum, **user)
+        equal([len(one) for one in details(outcome.expect(WARNINGS))], [0, 0, 1], "findings")
+        stop(some)
+        outcome, _ = asked(quorum, "--strict")
+        outcome.expect(FIT)
+
+
+class Named:
+    """A connection of another program, with a name."""
+
+    def __init__(self, server, name):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(server.path)
+        self.socket.sendall(b"CLIENT SETNAME " + name + b"\r\nPING\r\n")
+
+
+@case("a list of more than 64 KB is read whole")
+def _():
+    with durable() as quorum:
+        for server in quorum.servers:
+            server.call("CONFIG", "SET", "maxclients", "200")
+        held = [Named(server, b"%d-" % i + 3000 * b"n") for server in quorum.servers for i in range(100)]
+        held += [Named(server, b"short") for server in quorum.servers[:2]]
+        for server in quorum.servers:
+            lab.wait_for(lambda server=server: len(server.call("CLIENT", "LIST")) > 300000, "names")
+        aged(quorum, 101)
+        outcome, _ = asked(quorum)
+        found = details(outcome.expect(WARNINGS, err="^$"))
+        equal([len(one) for one in found], [0, 0, 1], "findings")
+        matches(found[2][0], "^1 client: short from ", "the detail")
+        for one in held:
+            one.socket.close()
+        outcome, _ = asked(quorum, "--strict")
+        outcome.expect(FIT)
+
+
+@case("--strict finds nothing while clients connect, end, and connect again after CLIENT KILL")
+def _():
+    with durable() as quorum:
+        old = [client(quorum, f"old-{i}", "run", "-t", "1m", f"old{i}", "sleep", "100") for i in range(5)]
+        aged(quorum, 5)
+        done = threading.Event()
+
+        def connect(number):
+            for round in range(1000):
+                if done.is_set():
+                    return
+                env = on(quorum, REDLOCK_LABEL=f"job-{number}-{round}")
+                redlock("run", "-t", "1m", f"job{number}", "true", env=env)
+        threads = [threading.Thread(target=connect, args=(number,)) for number in range(3)]
+        for one in threads:
+            one.start()
+        try:
+            for times in range(5):
+                # A client that a node has just thrown out connects again.
+                quorum[times % 3].call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+                outcome, _ = asked(quorum, "--strict")
+                equal([one for node in outcome.json()["nodes"] for one in node["findings"]], [],
+                      "findings")
+                if times == 2:
+                    stop(*old)
+        finally:
+            done.set()
+            for one in threads:
+                one.join()
+
+
+lab.main(servers=0)
