@@ -5,7 +5,8 @@
 _Static_assert((int)REDLOCK_MEMBER_ACTIVE == RL_MEMBER_ACTIVE, "in the same order");
 
 /* True if some node knows a newer incarnation of a member than this marker's roster. */
-static bool marker_is_outdated(const struct rl_roster *known, const struct rl_roster *roster)
+static bool marker_is_outdated(const struct rl_roster *known,
+                               const struct rl_roster *roster)
 {
     for (unsigned i = 0; i < roster->n; i++)
         if (roster->deployment == known->deployment && roster->n == known->n &&

@@ -132,10 +132,10 @@ def _():
         done = threading.Event()
 
         def connect(number):
-            for round in range(1000):
+            for turn in range(1000):
                 if done.is_set():
                     return
-                env = on(quorum, REDLOCK_LABEL=f"job-{number}-{round}")
+                env = on(quorum, REDLOCK_LABEL=f"job-{number}-{turn}")
                 redlock("run", "-t", "1m", f"job{number}", "true", env=env)
         threads = [threading.Thread(target=connect, args=(number,)) for number in range(3)]
         for one in threads:
