@@ -87,6 +87,34 @@ Test(membership_clock, of_another_process_is_measured_anew)
     cr_assert_not(vote(&agent, 1));
 }
 
+/* Another process is behind the address of node 1, which the client knows to be set. */
+static void replace_doubted(struct agent *agent, bool has_new_incarnation)
+{
+    struct stores *stores = agent->stores;
+    open_timed(stores, agent, 3);
+    set_clock(stores, 1);
+    cr_assert_not(vote(agent, 1));
+    agent_disconnected(agent, 1);
+    stores_restart(stores, 1, true);
+    struct rl_marker marker = stores_marker(stores, 1);
+    marker.process = stores->store[1].process;
+    marker.roster.member[marker.index].generation += has_new_incarnation;
+    stores_put(stores, 1, &marker);
+    agent_greet(agent, 1);
+}
+
+Test(membership_clock, of_a_server_before_is_not_held_against_a_new_incarnation)
+{
+    struct stores stores;
+    struct agent agent = {.stores = &stores};
+    replace_doubted(&agent, true);
+    cr_assert_eq(agent_state(&agent, 1), RL_MEMBER_ACTIVE);
+    agent_run(&agent, RL_SECOND);
+    cr_assert_eq(stores_active(&stores), 7);
+    replace_doubted(&agent, false);
+    cr_assert_eq(agent_state(&agent, 1), RL_MEMBER_CLOCK);
+}
+
 Test(membership_clock, of_a_node_that_was_set_needs_a_new_incarnation)
 {
     struct stores stores;

@@ -407,6 +407,9 @@ void rl_membership_greeted(struct rl_membership *membership, unsigned node,
                    rl_incarnation_equal(before, rl_marker_self(&member->marker));
     if (is_another && !member->kept)
         member->pace.known = false; /* it may be the clock of another machine */
+    if (is_another && before.generation > 0 &&
+        !rl_incarnation_equal(before, rl_marker_self(&member->marker)))
+        membership->doubted &= ~rl_bit(node); /* (safety.md, Clocks) */
     look_later(membership, node, now, now);
 }
 
