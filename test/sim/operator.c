@@ -117,9 +117,11 @@ static bool is_marked(unsigned node)
     return server_marker(world_server_behind(world.address[node])) != NULL;
 }
 
-/* No deployment is known any more: another one is made of all nodes. */
+/* No deployment is known any more: another one is made of all nodes. Clients with an older
+   list may know the last one still, so its servers are stopped. */
 static void begin_anew(struct client *client)
 {
+    bury_others();
     for (unsigned i = 0; i < world.plan.n; i++)
         if (is_marked(i))
             empty(i);
