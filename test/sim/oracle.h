@@ -121,6 +121,9 @@ void oracle_told(struct user *user, enum news news, const redlock_result *result
 /* A user has asked for this, and that has started. */
 void oracle_asked(struct client *client, enum wish wish);
 
+/* A user asked for this TTL, or a process did. */
+void oracle_note_ttl(struct claim *claim, int64_t ttl_ms);
+
 /* The client counts what its users know. */
 void oracle_judge_counts(struct client *client);
 

@@ -77,6 +77,12 @@ void oracle_note_suspects(struct client *client)
     }
 }
 
+void oracle_note_ttl(struct claim *claim, int64_t ttl_ms)
+{
+    if (claim->least_ttl_ms == 0 || ttl_ms < claim->least_ttl_ms)
+        claim->least_ttl_ms = ttl_ms;
+}
+
 static void judge_asking(const struct command *command, struct claim *claim)
 {
     const struct client *client = &world.client[command->client];
@@ -102,8 +108,7 @@ static void judge_asking(const struct command *command, struct claim *claim)
     int64_t until = events_now() + 2 * command->ttl_ms * VIRTUAL_MS;
     claim->clean_until = claim->clean_until > until ? claim->clean_until : until;
     claim->ttl_ms = claim->ttl_ms > command->ttl_ms ? claim->ttl_ms : command->ttl_ms;
-    if (claim->least_ttl_ms == 0 || command->ttl_ms < claim->least_ttl_ms)
-        claim->least_ttl_ms = command->ttl_ms;
+    oracle_note_ttl(claim, command->ttl_ms);
 }
 
 /* Bytes that a socket did not take are written later. */

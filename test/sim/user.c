@@ -396,6 +396,8 @@ static void extend(struct user *user)
         user->is_extending = true;
         user->asked_ttl = user->options.kind == kind && ttl != REDLOCK_AUTO ? ttl : 0;
         user->asked_in = user->client->process.iterations;
+        if (user->asked_ttl > 0) /* its round may end the lease, and never be sent */
+            oracle_note_ttl(user->claim, user->asked_ttl);
         oracle_asked(user->client, WISH_EXTEND);
     }
     bool wrong = (code == REDLOCK_BUSY && !was_extending) ||
