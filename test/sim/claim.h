@@ -83,6 +83,8 @@ struct claim {
     bool is_lost;         /* the user was told ... */
     uint64_t lost_in;     /* ... in this iteration of its process */
     bool has_deadline;    /* the user has had one; not before a bare token is extended */
+    uint64_t handed_in;   /* in this iteration of its process one user disowned it, with a
+                             deadline, and another one adopted it; 0: never */
 
     /* By nodes of its client's list: */
     rl_node_set asked, granted, told, answered, released;

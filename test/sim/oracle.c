@@ -215,12 +215,14 @@ void oracle_adopted(struct user *user, struct claim *claim, bool known)
 {
     struct client *client = user->client;
     bool same = claim->client_number == client->number;
+    bool at_once = same && claim->over_since == client->process.iterations;
     claim->user = user;
     user->claim = claim;
     user->is_held = true;
     user->is_known = known;
     claim->options = user->options;
     claim->is_handed = true;
+    claim->handed_in = at_once && claim->has_deadline ? claim->over_since : 0;
     claim->kept_until = 0;
     claim->is_over = claim->is_lost = claim->is_cleaned = false;
     claim->has_deadline = known;

@@ -87,7 +87,8 @@ static void judge_asking(const struct command *command, struct claim *claim)
 {
     const struct client *client = &world.client[command->client];
     const struct acquainted *node = &client->node[command->node];
-    bool is_late = claim->is_handed && world.plan.weight[FAULT_ROOM] > 0;
+    bool is_late = (claim->is_handed && world.plan.weight[FAULT_ROOM] > 0) ||
+                   claim->handed_in == command->iteration; /* the former user's */
     bool is_reserved = command->recreates && !claim->has_deadline && !is_late;
     bool wrong = is_too_late(command, claim) || is_reserved;
     if (wrong && !claim_is_former(claim, command))
