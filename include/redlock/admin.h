@@ -24,7 +24,8 @@ typedef enum redlock_admission {
      * max_ttl_ms, or if that is 0 to REDLOCK_QUARANTINE_FLOOR_MS. The nodes vote after a
      * quarantine, because they may have been a deployment before and have lost their
      * memory. It is computed from this max_ttl_ms, which must not be below that of the
-     * earlier deployment.
+     * earlier deployment. Stop its other servers first: by an older list of nodes a client
+     * would still lock there.
      * Results: NOT_EMPTY, UNREACHED.
      */
     REDLOCK_ADMIT_NEW = 1,
