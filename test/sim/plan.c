@@ -186,13 +186,21 @@ static void draw_network(struct plan *plan)
     plan->notify_faults = draw_once_in(2);
 }
 
-/* Servers work for a while on each command, and few commands fill a client's window. */
+#define BURST 40 /* commands that a client may send to a server at once, about */
+
+/*
+ * Servers work for a while on each command, and few commands fill a client's window.
+ * Without faults each request is served, so no node is suspect while it works on what all
+ * have sent.
+ */
 static void draw_queues(struct plan *plan)
 {
     plan->service = draw_span(10 * VIRTUAL_US, 500 * VIRTUAL_US);
     plan->window = (size_t)1 << events_random(2);
     plan->near = 20 * VIRTUAL_US;
     plan->far = draw_span(plan->near, 400 * VIRTUAL_US);
+    if (plan->weights == 0 && plan->node_timeout > 0)
+        plan->node_timeout += 4 * plan->far + BURST * plan->clients * plan->service;
 }
 
 static void draw_nodes(struct plan *plan)
