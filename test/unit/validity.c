@@ -2,12 +2,15 @@
 #include "lease_fixture.h"
 #include "prng.h"
 
-/* The sum in 128 bits, where nothing can overflow; rounded to the safe side. */
+/* The drift by long division, in digits of 32 bits, where nothing can overflow; rounded to
+   the safe side. Not every platform has integers of 128 bits. */
 static rl_time oracle(rl_time start, rl_time ttl, uint32_t ppm)
 {
-    __extension__ typedef __int128 wide;
-    wide drift = ((wide)ttl * ppm + 999999) / 1000000 + 2000;
-    wide end = (wide)start + ttl;
+    uint64_t low = ((uint64_t)ttl & UINT32_MAX) * ppm + 999999;
+    uint64_t high = ((uint64_t)ttl >> 32) * ppm + (low >> 32);
+    uint64_t digit = ((high % 1000000 << 32) + (low & UINT32_MAX)) / 1000000;
+    uint64_t drift = (high / 1000000 << 32) + digit + 2000;
+    uint64_t end = (uint64_t)start + (uint64_t)ttl;
     if (end > RL_NEVER)
         end = RL_NEVER;
     return (rl_time)(end - drift);
