@@ -7,6 +7,7 @@ input reaches. An input that breaks something is kept, named, and makes the exit
 """
 import argparse
 import collections
+import configparser
 import os
 import pathlib
 import re
@@ -20,16 +21,19 @@ SECONDS_MAX_INPUT = 20  # an input that takes longer hangs
 USAGE = 64
 LINES_MAX = 20          # of a file, to be named
 
-# It keeps memory from input to input, so only its end is checked for leaks, besides what it counts
-# itself; to weigh inputs costs it more than to play them.
-OPTIONS = {"sequence": ["-detect_leaks=0", "-entropic=0"]}
-
 
 def targets():
     """{name: what its first comment says}"""
     texts = {path.stem: path.read_text() for path in sorted(HERE.glob("*.c"))}
     return {name: re.match(r"/\*\s*(?:\* )?(.*?)[.]?(?: \*/|\n)", text)[1]
             for name, text in texts.items() if "\nint LLVMFuzzerTestOneInput(" in text}
+
+
+def options(name):
+    """Those of libFuzzer for this target, from TARGET.options, which OSS-Fuzz reads, too."""
+    parser = configparser.ConfigParser()
+    found = parser.read(HERE / f"{name}.options")
+    return [f"-{key}={value}" for key, value in parser["libfuzzer"].items()] if found else []
 
 
 def fuzzed(name):
@@ -80,7 +84,7 @@ def run(build, name, seconds):
     profile = build / f"{name}.profraw"
     kept.mkdir(parents=True, exist_ok=True)
     words = [program, f"-timeout={SECONDS_MAX_INPUT}", "-verbosity=0", "-print_final_stats=1",
-             f"-artifact_prefix={build}/{name}-", *OPTIONS.get(name, []), kept,
+             f"-artifact_prefix={build}/{name}-", *options(name), kept,
              HERE / "corpus" / name]
     env = {**os.environ, "LLVM_PROFILE_FILE": str(profile)}
     begun = time.monotonic()
