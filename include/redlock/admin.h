@@ -78,10 +78,10 @@ typedef void redlock_admit_fn(redlock_client *client, const redlock_admitted *re
                               void *arg);
 
 /*
- * Begins when the client has tried every node. Calls back when all nodes vote, or when the
- * admission is not possible. Only one admission runs at a time. `how`: a redlock_admission,
- * and promises. NEW and AT_ONCE do not use `node`. NEW, AT_ONCE and REPLACE need the
- * permission to SCAN.
+ * Begins when the client has tried every node, and has read the markers once more. Calls
+ * back when all nodes vote, or when the admission is not possible. Only one admission runs
+ * at a time. `how`: a redlock_admission, and promises. NEW and AT_ONCE do not use `node`.
+ * NEW, AT_ONCE and REPLACE need the permission to SCAN.
  * Results: OK, DENIED (SCAN or the marker is refused), NO_MEMORY, CANCELLED (the client was
  * freed), and those of the mode.
  * Errors: BUSY, BAD_OPTION (no such mode, promise or node), NO_MEMORY, FORKED, CLOSED.

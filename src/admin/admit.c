@@ -21,9 +21,9 @@ struct admit {
     struct rl_task task;
     struct rl_admission_request request;
     bool begun;
-    rl_node_set scanning; /* nodes whose keys are not completely scanned yet */
-    rl_time deadline;
-    rl_time replaced_at; /* REPLACE: since when a node is REPLACED; RL_NEVER: none is */
+    rl_node_set scanning;    /* nodes whose keys are not completely scanned yet */
+    rl_time since, deadline; /* it begins when all nodes were tried and read; or then */
+    rl_time replaced_at;     /* REPLACE: since when a node is REPLACED; RL_NEVER: none is */
     redlock_admit_fn *callback;
     void *arg;
     char text[REDLOCK_KEY_MAX + 16];
@@ -206,8 +206,9 @@ static void admit_tick(struct rl_task *task)
     struct admit *admit = (struct admit *)task;
     redlock_client *client = rl_client_of(task);
     if (!admit->begun) {
-        if (rl_startup_tried(&client->nodes) != rl_all(client->nodes.n) &&
-            client->loop.now < admit->deadline) {
+        bool waits = rl_startup_tried(&client->nodes) != rl_all(client->nodes.n) ||
+                     rl_admission_is_looking(&client->members.membership, admit->since);
+        if (waits && client->loop.now < admit->deadline) {
             rl_task_schedule(task, rl_min(admit->deadline, client->loop.now + POLL_GAP));
             return;
         }
@@ -325,10 +326,12 @@ static redlock_code admit_make(redlock_client *client, unsigned how, size_t node
     admit->replaced_at = RL_NEVER;
     admit->callback = callback;
     admit->arg = arg;
+    admit->since = client->loop.now;
     admit->deadline =
         rl_time_add_sat(client->loop.now, client->options.connect_timeout_ms * RL_MS);
     rl_pattern_of("", 0, client->options.prefix, admit->pattern);
     client->admit = &admit->task;
+    rl_members_look(&client->members);
     rl_task_schedule(&admit->task, client->loop.now);
     return REDLOCK_OK;
 }

@@ -77,7 +77,7 @@ static void act(struct rl_members *members)
     struct rl_member_command command;
     uint64_t random[2];
     bool drawn = true; /* if not, a due command waits: it must not keep the loop busy */
-    while (members->membership.active &&
+    while (rl_membership_is_active(&members->membership) &&
            (drawn = rl_system_random(random, sizeof(random), true)) &&
            rl_membership_next_command(&members->membership, loop->now, random, &command)) {
         publish(members);
@@ -342,6 +342,12 @@ bool rl_members_keeps_data(const struct rl_members *members, unsigned node)
         return member->kept;
     return members->nodes->node[node].link.fault == RL_FAULT_LOADING &&
            rl_membership_promises(&members->membership, node) & RL_PROMISE_DURABLE;
+}
+
+void rl_members_look(struct rl_members *members)
+{
+    rl_admission_look(&members->membership, members->task.loop->now);
+    act(members);
 }
 
 enum rl_admission_error rl_members_admit(struct rl_members *members,

@@ -52,7 +52,8 @@ bool rl_members_keeps_data(const struct rl_members *members, unsigned node);
 /* False: `ttl` exceeds the deployment's longest TTL. True also if that is not known yet. */
 bool rl_members_allow_ttl(const struct rl_members *members, rl_time ttl);
 
-/* Starts what an operator requested; see admission.h. */
+/* Reads all markers, and then starts what an operator requested; see admission.h. */
+void rl_members_look(struct rl_members *members);
 enum rl_admission_error rl_members_admit(struct rl_members *members,
                                          const struct rl_admission_request *request,
                                          unsigned *ret_node);

@@ -154,7 +154,7 @@ Test(admit, needs_every_server)
     servers_kill(&s.servers, 1);
     LOOP_UNTIL(s.base, !quorum_is(s.client, 1, "ready"));
     for (size_t i = 0; i < 4; i++)
-        expect(&s, ways[i], 0, REDLOCK_UNREACHED, 1, "connection");
+        expect(&s, ways[i], 0, REDLOCK_UNREACHED, 1, "connect");
     servers_launch(&s.servers, 1);
     cr_assert_eq(marked(&s), 0);
     quorum_close(&s);
@@ -169,7 +169,7 @@ Test(admit, retires_only_a_replaced_server)
     expect(&s, REDLOCK_ADMIT_RETIRE, 1, REDLOCK_UNADMITTED, 1, "");
     servers_kill(&s.servers, 1);
     LOOP_UNTIL(s.base, !quorum_is(s.client, 1, "ready"));
-    expect(&s, REDLOCK_ADMIT_RETIRE, 1, REDLOCK_UNREACHED, 1, "connection");
+    expect(&s, REDLOCK_ADMIT_RETIRE, 1, REDLOCK_UNREACHED, 1, "connect");
     quorum_close(&s);
 }
 

@@ -196,12 +196,22 @@ static void judge_roster(const struct client *client, unsigned node,
                           client->index + 1, node + 1, i + 1);
 }
 
+/* An admission that is refused reads the markers once: a client goes on if it has used
+ * fenced locks, or has written a marker. An operator is refused again and again. */
+static bool reads_on(const struct client *client, const struct command *command)
+{
+    bool does = client->users == 0 || client->observer || command->wanted.len > 0;
+    for (unsigned i = 0; i < client->users; i++)
+        does |= client->user[i].began > client->born;
+    return does;
+}
+
 void oracle_say_marker(const struct command *command)
 {
     struct client *client = &world.client[command->client];
     struct rl_marker expected = {0}, wanted;
     client->node[command->node].is_looking = true;
-    if (client->looks_since == 0)
+    if (client->looks_since == 0 && reads_on(client, command))
         client->looks_since = events_now();
     if (!rl_marker_read(command->wanted, &wanted))
         return; /* it reads, or takes back what it wrote */

@@ -31,8 +31,9 @@ static void expect_refusal(struct agent *agent, enum rl_admission_mode how,
 static const enum rl_admission_mode ways[] = {RL_ADMIT_NEW, RL_ADMIT_AT_ONCE,
                                               RL_ADMIT_READMIT, RL_ADMIT_REPLACE};
 
-/* What the client read before may be outdated: every node is asked again, at once. */
-Test(admission, reads_every_marker_when_it_begins)
+/* What the client read before may be outdated: every node is asked first, and nothing is
+   written meanwhile. */
+Test(admission, reads_every_marker_before_it_begins)
 {
     struct stores stores;
     struct agent agent;
@@ -41,12 +42,20 @@ Test(admission, reads_every_marker_when_it_begins)
     agent_open(&agent, &stores, 3);
     cr_assert_eq(agent_next_command(&agent), 0, "it has settled");
     stores_forget(&stores, 1);
-    cr_assert_eq(admit(&agent, RL_ADMIT_READMIT, &node), RL_ADMISSION_OK);
+    rl_time since = stores.now++;
+    agent.membership.active = false;
+    rl_admission_look(&agent.membership, since);
     cr_assert_eq(agent_next_command(&agent), rl_all(3));
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < 3; i++) {
+        cr_assert(rl_admission_is_looking(&agent.membership, since));
         agent_carry(&agent, i);
+    }
+    cr_assert_not(rl_admission_is_looking(&agent.membership, since));
+    cr_assert_eq(agent_state(&agent, 1), RL_MEMBER_UNMARKED);
+    cr_assert_eq(agent_next_command(&agent), 0);
+    cr_assert_eq(admit(&agent, RL_ADMIT_READMIT, &node), RL_ADMISSION_OK);
+    cr_assert_eq(agent_next_command(&agent), rl_bit(1));
     cr_assert_eq(rl_admission_progress(&agent.membership), RL_ADMISSION_RUNNING);
-    cr_assert_neq(agent_state(&agent, 1), RL_MEMBER_ACTIVE);
 }
 
 /* --- refusals --- */

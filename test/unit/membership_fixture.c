@@ -177,8 +177,10 @@ static void check_order(const struct agent *agent, const struct rl_member_comman
     const struct rl_member *member = &membership->member[command->node];
     const struct rl_marker *wanted = &command->wanted;
     CHECK(command->node < membership->params.n, "there is no such node");
-    CHECK(membership->active && member->greeted && !agent->transit[command->node].out,
+    CHECK(member->greeted && !agent->transit[command->node].out,
           "a command that cannot be executed");
+    CHECK(command->write ? membership->active : rl_membership_is_active(membership),
+          "it has no reason to send anything");
     CHECK(!command->erase || command->write, "a read erases nothing");
     if (!command->write)
         return;

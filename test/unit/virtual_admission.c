@@ -18,14 +18,8 @@
 #define SETTLED   (5 * VIRTUAL_S)
 #define WATCHED   (30 * VIRTUAL_S) /* less than a quarantine */
 
-static void hang_up(void)
-{
-    for (unsigned i = 0; i < NODES; i++)
-        node_hang_up(&node[i]);
-    virtual_run_until(events_now() + VIRTUAL_S);
-}
-
-/* All nodes were admitted by the second user, and the newcomer lost its data since. */
+/* All nodes were admitted by the second user, and the newcomer lost its data since. The
+   first user has greeted the nodes when all were empty. */
 static void admission_setup(void)
 {
     virtual_setup();
@@ -36,7 +30,6 @@ static void admission_setup(void)
     virtual_run_until(events_now() + VIRTUAL_S);
     network.path[1][NEWCOMER + 1].up_blocked = NETWORK_NEVER;
     keyspace_clear(&node[NEWCOMER].redis->keyspace);
-    hang_up(); /* the first user reads what is there */
 }
 
 TestSuite(virtual_admission, .init = admission_setup, .fini = virtual_teardown);
@@ -52,13 +45,25 @@ static void on_admitted(redlock_client *client, const redlock_admitted *result, 
     told++;
 }
 
+static void admit(struct user *mine, redlock_admission how)
+{
+    told = 0;
+    cr_assert_eq(redlock_admit(mine->client, how, NEWCOMER, on_admitted, mine), REDLOCK_OK);
+}
+
 static void replace(void *arg)
 {
-    struct user *mine = arg;
-    told = 0;
-    cr_assert_eq(
-        redlock_admit(mine->client, REDLOCK_ADMIT_REPLACE, NEWCOMER, on_admitted, mine),
-        REDLOCK_OK);
+    admit(arg, REDLOCK_ADMIT_REPLACE);
+}
+
+static void readmit(void *arg)
+{
+    admit(arg, REDLOCK_ADMIT_READMIT);
+}
+
+static void renew(void *arg)
+{
+    admit(arg, REDLOCK_ADMIT_NEW);
 }
 
 static redlock_node member[NODES];
@@ -153,5 +158,35 @@ Test(virtual_admission, the_newcomer_replaced_for_a_moment_is_not_replaced)
     forget(OTHER);
     await(NEWCOMER, REDLOCK_FAULT_NONE);
     forget(NEWCOMER);
+    expect_told(REDLOCK_OK);
+}
+
+/* What the first user read when it greeted the nodes is outdated. */
+Test(virtual_admission, of_what_the_nodes_have_now)
+{
+    process_call(&user[0].process, readmit, &user[0]);
+    expect_told(REDLOCK_OK);
+    process_call(&user[0].process, renew, &user[0]);
+    expect_told(REDLOCK_NOT_EMPTY);
+}
+
+static void leave(void *arg)
+{
+    struct user *mine = arg;
+    redlock_client_free(mine->client);
+    mine->client = NULL;
+}
+
+/* A refusal changes nothing: the client that was refused brings nothing back. */
+Test(virtual_admission, of_nodes_that_were_emptied)
+{
+    process_call(&user[0].process, renew, &user[0]);
+    expect_told(REDLOCK_NOT_EMPTY);
+    process_call(&user[1].process, leave, &user[1]);
+    for (unsigned i = 0; i < NODES; i++)
+        keyspace_clear(&node[i].redis->keyspace);
+    virtual_run_until(events_now() + WATCHED);
+    cr_assert_eq(virtual_keys(), 0);
+    process_call(&user[0].process, renew, &user[0]);
     expect_told(REDLOCK_OK);
 }

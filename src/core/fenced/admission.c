@@ -121,6 +121,24 @@ static enum rl_admission_error admission_refuse(const struct rl_membership *memb
     }
 }
 
+void rl_admission_look(struct rl_membership *membership, rl_time now)
+{
+    membership->admission = (struct rl_admission_request){.mode = RL_ADMIT_LOOK};
+    for (unsigned i = 0; i < membership->params.n; i++)
+        membership->member[i].look_at = now;
+}
+
+bool rl_admission_is_looking(const struct rl_membership *membership, rl_time since)
+{
+    bool is = false;
+    for (unsigned i = 0; i < membership->params.n; i++) {
+        const struct rl_member *member = &membership->member[i];
+        is |= member->greeted &&
+              (member->pending || member->unconfirmed || member->look_at <= since);
+    }
+    return is;
+}
+
 enum rl_admission_error rl_admission_begin(struct rl_membership *membership,
                                            const struct rl_admission_request *request,
                                            unsigned *ret_node, uint64_t random, rl_time now)
@@ -134,8 +152,6 @@ enum rl_admission_error rl_admission_begin(struct rl_membership *membership,
     if (request->mode == RL_ADMIT_READMIT && !membership->roster.deployment)
         /* Few markers are left, but the operator attests them. */
         membership->roster = *find_only(membership);
-    for (unsigned i = 0; i < membership->params.n; i++)
-        membership->member[i].look_at = 0; /* what the client knows may be outdated */
     rl_membership_update(membership, now);
     if (request->mode != RL_ADMIT_NEW && request->mode != RL_ADMIT_AT_ONCE)
         return refusal;

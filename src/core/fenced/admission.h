@@ -20,6 +20,13 @@ enum rl_admission_error {
 };
 
 /*
+ * Before an admission begins: reads all markers, because what the client knows may be
+ * outdated. IS_LOOKING: not yet all that are greeted were read since then.
+ */
+void rl_admission_look(struct rl_membership *membership, rl_time now);
+bool rl_admission_is_looking(const struct rl_membership *membership, rl_time since);
+
+/*
  * Begins the admission. On an error nothing changes, and `ret_node` is the node that is the
  * cause, or n. `random` is for NEW and AT_ONCE.
  */

@@ -106,6 +106,7 @@ enum rl_admission_mode {
     RL_ADMIT_READMIT, /* assign free indexes, and recover from the loss of a majority */
     RL_ADMIT_REPLACE, /* assign the free index to one node without a marker */
     RL_ADMIT_RETIRE,  /* the node was replaced: it never votes again */
+    RL_ADMIT_LOOK,    /* one is to begin: the client reads the markers, and writes none */
 };
 
 /* The operator's request (admission.h). */
@@ -213,6 +214,9 @@ void rl_membership_command_failed(struct rl_membership *membership, unsigned nod
  */
 bool rl_membership_time(struct rl_membership *membership, unsigned node, rl_time sent,
                         rl_time now, rl_time unslewed, rl_time reported);
+
+/* It may have commands to send. */
+bool rl_membership_is_active(const struct rl_membership *membership);
 
 /*
  * Gets the next command that is due; false: none is due. Call it until it returns false,

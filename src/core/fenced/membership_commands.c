@@ -198,7 +198,8 @@ static bool command_for(struct rl_membership *membership, unsigned node, rl_time
         command->wanted.retired = true;
         return true;
     }
-    bool leave = !membership->roster.deployment ||
+    bool leave = membership->admission.mode == RL_ADMIT_LOOK ||
+                 !membership->roster.deployment ||
                  membership->rolling_back; /* removed markers must stay removed */
     if (leave || member->unconfirmed)
         return command_look(membership, node, now, command);
@@ -213,11 +214,16 @@ static bool command_for(struct rl_membership *membership, unsigned node, rl_time
     return command_look(membership, node, now, command);
 }
 
+bool rl_membership_is_active(const struct rl_membership *membership)
+{
+    return membership->active || membership->admission.mode == RL_ADMIT_LOOK;
+}
+
 bool rl_membership_next_command(struct rl_membership *membership, rl_time now,
                                 const uint64_t random[2],
                                 struct rl_member_command *ret_command)
 {
-    if (!membership->active)
+    if (!rl_membership_is_active(membership))
         return false;
     rl_membership_end_doubts(membership, now);
     for (unsigned i = 0; i < membership->params.n; i++) {
@@ -232,7 +238,9 @@ bool rl_membership_next_command(struct rl_membership *membership, rl_time now,
 rl_time rl_membership_next(const struct rl_membership *membership)
 {
     rl_time first = RL_NEVER;
-    for (unsigned i = 0; i < membership->params.n && membership->active; i++) {
+    if (!rl_membership_is_active(membership))
+        return RL_NEVER;
+    for (unsigned i = 0; i < membership->params.n; i++) {
         const struct rl_member *member = &membership->member[i];
         rl_time next = member->look_at;
         if (!member->greeted || member->pending)
