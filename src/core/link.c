@@ -234,7 +234,8 @@ enum rl_link_action rl_link_step(struct rl_link *link, const struct rl_link_even
 bool rl_link_wants_reply(const struct rl_link *link, rl_time now, rl_time oldest)
 {
     return link->state != RL_LINK_READY || oldest < link->oldest ||
-           oldest - link->oldest >= RL_LINK_GRAIN || now - oldest >= timeout(link) / 2;
+           oldest - link->oldest >= rl_min(RL_LINK_GRAIN, timeout(link) / 8) ||
+           now - oldest >= timeout(link) / 2;
 }
 
 rl_time rl_link_next(const struct rl_link *link)

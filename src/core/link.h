@@ -125,9 +125,10 @@ void rl_link_set_quarantine(struct rl_link *link, rl_time quarantine);
 
 /*
  * The client must step the link with ANSWERED for this reply; `oldest` is as in the event.
- * For a READY node, only the last reply to the commands that were sent within RL_LINK_GRAIN
- * updates the link. While the oldest outstanding command is older than half the node
- * timeout, each reply updates it: it is a sign of life and a sample of a longer round trip.
+ * For a READY node, only the last reply to the commands that were sent within
+ * RL_LINK_GRAIN, or an eighth of the node timeout, updates the link. While the oldest
+ * outstanding command is older than half the node timeout, each reply updates it: it is a
+ * sign of life and a sample of a longer round trip.
  */
 bool rl_link_wants_reply(const struct rl_link *link, rl_time now, rl_time oldest);
 

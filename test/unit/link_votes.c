@@ -142,6 +142,20 @@ Test(suspect, in_a_batch_that_is_answered_soon_only_the_last_reply_counts)
     cr_assert(rl_link_wants_reply(&link, now + RL_SUSPECT_FLOOR, now), "it is suspect");
 }
 
+Test(suspect, by_a_short_timeout_only_when_it_has_passed)
+{
+    struct rl_link link = link_in(RL_LINK_READY, now);
+    link.params.node_timeout = RL_MS;
+    rl_time later = now + RL_MS / 2;
+    link_event(&link, RL_LINK_SENT, now);
+    link_event(&link, RL_LINK_SENT, later);
+    reply_at(&link, later, now, later);
+    link_event(&link, RL_LINK_TICK, now + RL_MS);
+    cr_assert_eq(link.state, RL_LINK_READY);
+    link_event(&link, RL_LINK_TICK, later + RL_MS);
+    cr_assert_eq(link.state, RL_LINK_SUSPECT);
+}
+
 Test(suspect, the_measured_hang_is_at_most_twice_the_round_trip)
 {
     struct rl_link link = link_in(RL_LINK_SUSPECT, now);
