@@ -2,6 +2,12 @@ module cycle
 
 go 1.19
 
-require redlock v0.0.0
+require (
+	laps v0.0.0
+	redlock v0.0.0
+)
 
-replace redlock => ../../contrib/go
+replace (
+	laps => ../laps
+	redlock => ../../contrib/go
+)
