@@ -3,7 +3,8 @@
  *
  *   contender [-i ID] [-n THREADS] [-h HOLD_US] [-t THINK_US] [-l TTL_MS] [-c]
  *             [-s STORAGE -r SCRIPT] LOG
- *   contender -g [-l TTL_MS]     locks, prints the time, and holds it until it is killed
+ *   contender -g [-f] [-l TTL_MS]
+ *                      locks (-f: fenced), prints the time, and holds it until it is killed
  *
  * The nodes are in REDLOCK_NODES, credentials in REDLOCK_USERNAME and REDLOCK_PASSWORD. It
  * contends from the start, prints "ready", and reads the begin and the end of the
@@ -42,7 +43,7 @@ static struct plan {
     unsigned id, threads;
     int64_t hold_us, think_us;
     int64_t ttl_ms;
-    bool confirm, grip;
+    bool confirm, grip, fenced;
     const char *storage, *script;
     const char *log;
 } plan = {.threads = 1, .hold_us = 1000, .ttl_ms = 10000};
@@ -253,6 +254,7 @@ static void grip(void)
     redlock_hold *hold;
     redlock_lock_options_init(&options);
     options.ttl_ms = plan.ttl_ms;
+    options.fenced = plan.fenced;
     puts("ready");
     fflush(stdout);
     redlock_code code = redlock_lock(nodes, key, strlen(key), &options, &hold);
@@ -285,7 +287,7 @@ static void open_nodes(void)
 
 static bool read_words(int argc, char **argv)
 {
-    for (int option; (option = getopt(argc, argv, "i:n:h:t:l:s:r:cg")) != -1;) {
+    for (int option; (option = getopt(argc, argv, "i:n:h:t:l:s:r:cfg")) != -1;) {
         switch (option) {
         case 'i': plan.id = (unsigned)atoi(optarg); break;
         case 'n': plan.threads = (unsigned)atoi(optarg); break;
@@ -295,6 +297,7 @@ static bool read_words(int argc, char **argv)
         case 's': plan.storage = optarg; break;
         case 'r': plan.script = optarg; break;
         case 'c': plan.confirm = true; break;
+        case 'f': plan.fenced = true; break;
         case 'g': plan.grip = true; break;
         default: return false;
         }

@@ -171,10 +171,10 @@ void lap_end(struct lap *lap, struct lap_log *log, size_t logs)
     printf(
         "{\"cycles\": %zu, \"failed\": %zu, \"denied\": %zu, \"seconds\": %.6f, "
         "\"over_s\": %.6f, "
-        "\"p50_us\": %.3f, \"p99_us\": %.3f, \"cpu_s\": %.6f",
+        "\"p50_us\": %.3f, \"p99_us\": %.3f, \"max_us\": %.3f, \"cpu_s\": %.6f",
         log->cycles, log->failed, log->denied, seconds, (double)lap->over / 1e9,
         quantile_us(log->ns, log->cycles, 0.5), quantile_us(log->ns, log->cycles, 0.99),
-        (double)(cpu_ns(&used) - lap->cpu_ns) / 1e9);
+        quantile_us(log->ns, log->cycles, 1), (double)(cpu_ns(&used) - lap->cpu_ns) / 1e9);
     if (alloc_faults_calls)
         print_calls(&lap->calls, &calls);
     puts("}");

@@ -81,7 +81,9 @@ class Racer:
 
 
 def on_tcp(quorum):
-    """The environment that names these nodes by TCP, as every client can reach them."""
+    """The environment that names these nodes by TCP, as every client can reach them; None: none."""
+    if quorum is None:
+        return {}
     if not hasattr(quorum, "ports"):
         quorum.ports = [server.listen() for server in quorum.servers]
     return {"REDLOCK_NODES": ",".join(f"redis://127.0.0.1:{port}" for port in quorum.ports)}

@@ -34,24 +34,27 @@ KEY = "contended"
 class Line:
     """Processes that wait for the lock, and hold it until they are killed."""
 
-    def __init__(self, contender, quorum):
-        self.words = [contender, "-g", "-l", str(TTL_MS)]
-        self.environment = lab.environment(lab.on(quorum))
+    def __init__(self, words, changes):
+        self.words = words
+        self.environment = lab.environment(changes)
         self.waiting = selectors.DefaultSelector()
 
     def enter(self):
         process = lab.spawn(self.words, env=self.environment, stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, text=True)
-        lab.equal(process.stdout.readline(), "ready\n", "what a waiter says")
+                            stdout=subprocess.PIPE, bufsize=0)
+        # Without a buffer: there select() would not see the time that follows at once.
+        lab.equal(process.stdout.readline(), b"ready\n", "what a waiter says")
         self.waiting.register(process.stdout, selectors.EVENT_READ, process)
 
     def next_holder(self):
         """(it, when it held); it is removed from the waiting processes."""
-        found = self.waiting.select(20)
-        lab.equal(len(found), 1, "how many hold the lock")
+        found = self.waiting.select(lab.STATE_SECONDS)
+        lab.equal(len(found), 1, f"how many hold the lock by {self.words}")
         process = found[0][0].data
         self.waiting.unregister(process.stdout)
-        return process, int(process.stdout.readline())
+        line = process.stdout.readline()
+        lab.check(line, f"one that waited has ended: {self.words}")
+        return process, int(line)
 
     def close(self):
         for key in list(self.waiting.get_map().values()):
@@ -73,7 +76,7 @@ def ends_us(quorum):
 
 def kill_holders(contender, quorum, times):
     """How much later than the end of the TTL the next one held it, in ms."""
-    line, late, holder = Line(contender, quorum), [], None
+    line, late, holder = Line([contender, "-g", "-l", str(TTL_MS)], lab.on(quorum)), [], None
     try:
         for _ in range(WAITERS):
             line.enter()

@@ -106,6 +106,8 @@ VERBS = {
     "bench peers": [Row("bench peers --only redsync --rounds 1 --seconds 0.2",
                         figure=r"^(redsync_best) +([\d.]+) \(",
                         unless=r"^(redsync is skipped[,:].*)$")],
+    "bench consensus": [Row("bench consensus --rounds 1 --seconds 0.3",
+                            figure=r"^\| (etcd \| [\d.]+ \([\d.]+\))")],
     "bench servers": [Row("bench servers --rounds 1 --seconds 0.3",
                           figure=r"^(a fenced cycle in plain ones, .*: [\d.]+)")],
     "bench wan": [Row("bench wan", figure=r"^\| (7 \| 67 s \|.*) \|$")],

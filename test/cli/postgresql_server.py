@@ -15,7 +15,7 @@ from checks import STATE_SECONDS, check, equal, wait_for
 from processes import is_alive, spawn
 
 PROTOCOL = 3 << 16
-PORT = 5432  # only part of the socket's name
+PORT = 5432  # without TCP only part of the socket's name
 USERS = ("postgres", "nobody")  # the server refuses to run as root
 
 
@@ -30,10 +30,10 @@ class PostgresqlError(Exception):
 class Connection:
     """One session of the superuser, or of another user. Enough of the protocol for tests."""
 
-    def __init__(self, folder, user="postgres"):
+    def __init__(self, folder, user="postgres", port=PORT):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(STATE_SECONDS)
-        self.socket.connect(os.path.join(folder, f".s.PGSQL.{PORT}"))
+        self.socket.connect(os.path.join(folder, f".s.PGSQL.{port}"))
         self.file = self.socket.makefile("rb")
         words = f"user\0{user}\0database\0postgres\0\0".encode()
         self.socket.sendall(struct.pack("!II", len(words) + 8, PROTOCOL) + words)
@@ -99,9 +99,10 @@ def quote(value):
 
 
 class Server:
-    """A cluster of its own in a temporary folder, on a unix socket there, without TCP."""
+    """A cluster of its own in a temporary folder, on a unix socket there; TCP if `port` is given."""
 
-    def __init__(self):
+    def __init__(self, port=None):
+        self.port, self.address = port or PORT, "127.0.0.1" if port else ""
         # Not in lab.folder, which a server for all cases outlives.
         self.folder = os.path.join(tempfile.mkdtemp(prefix="rl-", dir="/tmp"), "postgresql")
         self.data = os.path.join(self.folder, "data")
@@ -148,7 +149,8 @@ class Server:
 
     def start(self):
         self.process = self.spawn(
-            "postgres", "-k", self.folder, "-p", str(PORT), "-c", "listen_addresses=", "-F")
+            "postgres", "-k", self.folder, "-p", str(self.port), "-c",
+            f"listen_addresses={self.address}", "-F")
         wait_for(self.is_ready, "a PostgreSQL server that answers")
 
     def is_ready(self):
@@ -168,7 +170,7 @@ class Server:
             return log.read()
 
     def connect(self, user="postgres"):
-        return Connection(self.folder, user)
+        return Connection(self.folder, user, self.port)
 
     def stop(self):
         """Ends its sessions and all its processes."""
