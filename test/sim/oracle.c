@@ -111,13 +111,9 @@ static void judge_loss(const struct user *user, const redlock_result *result)
     claim->lost_in = user->client->process.iterations;
 }
 
-#define BACKLOG 100 /* commands before a server's reply: greetings, and what clients sent  \
-                     */
-
 static bool is_calm(const struct plan *plan)
 {
-    bool waits = plan->node_timeout == 0 || plan->node_timeout > BACKLOG * plan->service;
-    return plan->weights == 0 && !plan->wild && !plan->hasty && waits;
+    return plan->weights == 0 && !plan->wild && !plan->hasty;
 }
 
 /* Without faults the watchdog keeps its locks, and each request is served. */
