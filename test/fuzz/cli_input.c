@@ -13,7 +13,7 @@
 #include "cli_replaced.h"
 #include "fuzz.h"
 
-#define BLOCKS_MAX 4096
+#define BLOCKS_MAX 65536 /* a file has no more bytes, and a block takes one or more */
 
 static jmp_buf ended;
 static struct {
