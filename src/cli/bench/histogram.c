@@ -42,7 +42,7 @@ int64_t histogram_bound(const struct histogram *histogram, size_t bucket)
     if (row <= 1)
         return (int64_t)bucket;
     size_t shift = row - 1, leading = bucket - (shift << histogram->bits);
-    return (int64_t)(((leading + 1) << shift) - 1);
+    return ((int64_t)(leading + 1) << shift) - 1;
 }
 
 void histogram_add(struct histogram *histogram, int64_t value, uint64_t weight)
