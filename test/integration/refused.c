@@ -165,9 +165,10 @@ static void refuse_keys(size_t row, const redlock_key *keys, size_t count,
 
 Test(refused, keys)
 {
+    char text[80];
+    snprintf(text, sizeof(text), "has %zu bytes, and must have at most 507", SIZE_MAX);
     const struct refusal too_long =
-        WHY(BAD_KEY, TOO_LONG, "key", INT64_C(-1), 507,
-            "has 18446744073709551615 bytes, and must have at most 507");
+        WHY(BAD_KEY, TOO_LONG, "key", (int64_t)SIZE_MAX, 507, text);
     for (size_t i = 0; i < COUNT(key_rows); i++)
         refuse_keys(i, key_rows[i].keys, key_rows[i].count, &key_rows[i].why);
     refuse_lease(0, &(redlock_key){long_text, SIZE_MAX}, 1, NULL, &too_long);

@@ -19,8 +19,10 @@ static int compare(const void *a, const void *b)
 /* The least of the sorted values that this part of all do not exceed. */
 static int64_t exact(const int64_t *sorted, size_t count, double part)
 {
-    size_t rank = (size_t)(part * (double)count);
-    rank += (double)rank < part * (double)count;
+    double whole =
+        part * (double)count; /* in this precision only, also where x87 has more */
+    size_t rank = (size_t)whole;
+    rank += (double)rank < whole;
     return sorted[rank > 0 ? rank - 1 : 0];
 }
 

@@ -2,6 +2,7 @@
 #include "net/resp.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +45,9 @@ static size_t describe(const struct rl_reply *reply, char *text, size_t room)
     int len = 0;
     switch (reply->type) {
     case RL_REPLY_NIL: len = snprintf(text, room, "nil "); break;
-    case RL_REPLY_INTEGER: len = snprintf(text, room, ":%ld ", (long)reply->integer); break;
+    case RL_REPLY_INTEGER:
+        len = snprintf(text, room, ":%" PRId64 " ", reply->integer);
+        break;
     case RL_REPLY_STATUS:
     case RL_REPLY_ERROR:
     case RL_REPLY_STRING:

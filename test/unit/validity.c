@@ -2,6 +2,8 @@
 #include "lease_fixture.h"
 #include "prng.h"
 
+#include <inttypes.h>
+
 /* The drift by long division, in digits of 32 bits, where nothing can overflow; rounded to
    the safe side. Not every platform has integers of 128 bits. */
 static rl_time oracle(rl_time start, rl_time ttl, uint32_t ppm)
@@ -73,8 +75,8 @@ Test(validity, at_random)
         rl_time start = (rl_time)(prng_bits(&prng) >> (1 + prng_below(&prng, 60)));
         rl_time ttl = (rl_time)(prng_bits(&prng) >> (1 + prng_below(&prng, 60)));
         uint32_t ppm = prng_below(&prng, 1000001);
-        CHECK(rl_valid_until(start, ttl, ppm) == oracle(start, ttl, ppm), "%ld %ld %u",
-              (long)start, (long)ttl, ppm);
+        CHECK(rl_valid_until(start, ttl, ppm) == oracle(start, ttl, ppm),
+              "%" PRId64 " %" PRId64 " %u", start, ttl, ppm);
     }
 }
 
