@@ -42,6 +42,8 @@ DIES_AFTER_S = 0.3  # of a lap of DIES_S
 DIES_S = 2
 LINE_MAX = 95  # of our documents
 BASE = "here: plain, in memory"
+RUN = "here: redlock run, in memory"
+JOB = "import time; print(time.monotonic_ns() // 1000, flush=True); time.sleep(3600)"
 
 
 # --- systems ---
@@ -75,6 +77,12 @@ def ours(build, how, durable):
                    *(["-f"] if how == "fenced" else [])], lambda: quorum.kill(0), quorum)
 
 
+def line_of_run(quorum):
+    """Commands whose holder is killed: their keeper is not."""
+    return Line(["sh", "-c", 'echo ready; exec "$0" run "$@"', lab.program, "-t", f"{TTL_S}s",
+                 "run", "--", sys.executable, "-S", "-E", "-c", JOB], lab.on(quorum))
+
+
 def other(name, servers, addresses, kill_one=None):
     words = [DRIVER, name, addresses]
     return System(servers, [*words, LAP_TTL_S], [*words, str(TTL_S), "hold"], kill_one)
@@ -105,6 +113,7 @@ SYSTEMS = {
 def kill_holders(systems, seen):
     """Adds how long after its holder's death each lock has the next one, in seconds."""
     lines = {name: system.line() for name, system in systems.items()}
+    lines[RUN] = line_of_run(systems[BASE].quorum)
     holders = {}
     try:
         for line in lines.values():
@@ -197,6 +206,10 @@ def conditions(options):
             f"4 kB took {sync_us():.0f} us")
 
 
+def of_all(late):
+    return f"{statistics.median(late):.3f} ({max(late):.3f})"
+
+
 def row(the_race, name, late):
     """A line of the table, of Markdown."""
     def p50_ms(entry):
@@ -210,7 +223,7 @@ def row(the_race, name, late):
     cells = [name, f"{p50_ms(one)} ({slower(one, f'{BASE}_c1', 'p50_us')})",
              f"{the_race.median(many, 'cycles_per_s'):.0f} "
              f"({slower(f'{BASE}_c{MANY}', many, 'cycles_per_s')})",
-             f"{statistics.median(late):.3f} ({max(late):.3f})"]
+             of_all(late)]
     if f"{name} dies" in the_race.entries:
         worst = max(laps[f"{name} dies"]["max_us"] for laps in the_race.rounds)
         cells += [f"{the_race.median(f'{name} dies', 'max_us') / 1000:.0f} ({worst / 1000:.0f})",
@@ -227,6 +240,7 @@ def show(the_race, names, late):
           "|---|---|---|---|---|---|---|")
     for name in names:
         print(row(the_race, name, late[name]))
+    print(f"| {RUN} | - | - | {of_all(late[RUN])} | - | - | - |")
     failed = {name: sum(laps[entry]["failed"] for laps in the_race.rounds for entry in laps
                         if entry.startswith(f"{name}_") or entry.startswith(f"{name} "))
               for name in names}
@@ -237,7 +251,7 @@ def run(options):
     build = pathlib.Path(options.build).resolve()
     lab.program = str(build / "src/cli/redlock")
     told, names, rounds = conditions(options), list(SYSTEMS), []
-    late = {name: [] for name in names}
+    late = {name: [] for name in (*names, RUN)}
     for index in range(options.rounds):
         turn = index % len(names)
         rounds.append(round_of(build, names[turn:] + names[:turn], options.seconds, late))
