@@ -200,8 +200,9 @@ bool rl_waiting_notified(struct rl_task *task, unsigned node, unsigned position,
         lease->waiting.slot = (uint8_t)slot;
         lease->waiting.searches = 0;
     }
+    const struct rl_lease *core = rl_handle_core(lease);
     if (!rl_handle_is_acquiring(lease)) /* the release of a lock that it has passes it on */
-        return lease->attempt && !rl_attempt_is_past(lease->attempt);
+        return core && core->held && !rl_attempt_is_past(lease->attempt);
     hasten(lease, rl_waiter_notified(&lease->waiting.waiter, lease->first.config->params.q,
                                      node, position, task->loop->now, grace_of(lease)));
     return true;

@@ -16,10 +16,10 @@
 
 /* The commands of the waiter's client to a node. */
 static struct {
-    unsigned attempts, pings, subscribes;
+    unsigned attempts, scripts, pings, subscribes;
 } sent[NODES];
 
-static bool refuses_to_subscribe, holds_subscriptions, slow_release;
+static bool refuses_to_subscribe, refuses_scripts, holds_subscriptions, slow_release;
 static const char *confused; /* the command whose reply is none that it can have */
 
 static bool is_of_waiter(const struct node_link *link)
@@ -37,18 +37,25 @@ static bool is(const struct node_command *command, const char *name)
     return word_is_option(command->word[0], name);
 }
 
+static bool is_script(const struct node_command *command)
+{
+    return is(command, "EVAL") || is(command, "EVALSHA");
+}
+
 static bool on_command(const struct node_command *command, struct bytes *out)
 {
-    bool subscribes = is(command, "SUBSCRIBE");
+    bool subscribes = is(command, "SUBSCRIBE"), runs = is_script(command);
     if (!is_of_waiter(command->link))
         return false;
     sent[command->node - node].attempts += is(command, "SET");
+    sent[command->node - node].scripts += runs;
     sent[command->node - node].subscribes += subscribes;
     sent[command->node - node].pings +=
         is(command, "PING") && is_subscription(command->link);
-    if (subscribes && refuses_to_subscribe)
-        reply_error_format(out, "NOPERM no right to subscribe");
-    return subscribes && refuses_to_subscribe;
+    bool refuses = (subscribes && refuses_to_subscribe) || (runs && refuses_scripts);
+    if (refuses)
+        reply_error_format(out, "NOPERM no right to do so");
+    return refuses;
 }
 
 #define SLOW (20 * VIRTUAL_MS)
@@ -65,8 +72,7 @@ static int64_t draw_delay(int64_t latency)
 /* The reply follows at once; a release is a script. */
 static void *on_executed(const struct node_command *command, struct bytes *out, size_t at)
 {
-    bool is_script = is(command, "EVAL") || is(command, "EVALSHA");
-    next_is_slow = slow_release && is_of_waiter(command->link) && is_script;
+    next_is_slow = slow_release && is_of_waiter(command->link) && is_script(command);
     if (confused && is(command, confused) && is_subscription(command->link)) {
         out->len = at;
         bytes_add_text(out, "*2\r\n$-1\r\n$-1\r\n");
@@ -167,6 +173,29 @@ Test(virtual_waiting, readers_enter_at_a_downgrade)
         WAITER->told = 0;
         process_call(&WAITER->process, user_acquire, WAITER);
     }
+}
+
+/*
+ * It waits no more, but is still queued, and its last attempt never began: nothing else
+ * will tell the next waiter.
+ */
+Test(virtual_waiting, passes_on_what_comes_after_it_has_failed)
+{
+    begin_to_wait();
+    virtual_run_until(events_now() + VIRTUAL_S);
+    WAITER->process.faults.no_random = 1;
+    refuses_scripts = true;
+    while (WAITER->told == 0)
+        cr_assert(events_step(events_now() + LONG));
+    cr_assert_eq(WAITER->code, REDLOCK_SYSTEM);
+    virtual_run_until(events_now() + VIRTUAL_S);
+    WAITER->process.faults.no_random = 0;
+    refuses_scripts = false;
+    memset(sent, 0, sizeof(sent));
+    cr_assert_eq(user_told(HOLDER, user_release), REDLOCK_OK);
+    virtual_run_until(events_now() + SLOW);
+    for (unsigned i = 0; i < NODES; i++)
+        cr_assert_eq(sent[i].scripts, 1, "it keeps the notification to itself");
 }
 
 /* Too few nodes can notify it now: it follows its retry policy, from then on. */
