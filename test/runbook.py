@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """docs/runbook.md has a paragraph for each alert of contrib/prometheus and each finding of
-`redlock check`, and no other; each alert has the link to its paragraph."""
+`redlock check`, and no other; each alert has the link to its paragraph, and the page names the critical ones."""
 import pathlib
 import re
 import unittest
@@ -27,6 +27,11 @@ class Runbook(unittest.TestCase):
             name = alert.split()[0]
             with self.subTest(name):
                 self.assertIn(f'\n          runbook_url: "docs/runbook.md#{name.lower()}"\n', alert)
+
+    def test_names_the_critical_ones(self):
+        critical = [alert.split()[0] for alert in RULES.split("- alert: ")[1:]
+                    if "severity: critical" in alert]
+        self.assertEqual(re.findall(r"Redlock\w+", PAGE.split("\n\n")[3]), critical)
 
 
 unittest.main()
