@@ -202,8 +202,8 @@ def conditions(options):
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=False,
                             capture_output=True, text=True).stdout.strip()
     return (f"{datetime.date.today()}, commit {commit}, {options.rounds} rounds of "
-            f"{options.seconds:g} s, load before {load:.1f}; {versions()}; a sync of "
-            f"4 kB took {sync_us():.0f} us")
+            f"{options.seconds:g} s; the load average before the run was {load:.1f}; "
+            f"{versions()}; a sync of 4 kB took {sync_us():.0f} us")
 
 
 def of_all(late):
@@ -236,7 +236,8 @@ def row(the_race, name, late):
 
 def show(the_race, names, late):
     print(f"| | p50, ms, 1 in flight | cycles/s, {MANY} in flight | next holder, s | "
-          "a server dies: longest cycle, ms | then p50, ms | then cycles/s |\n"
+          "a server dies: longest cycle, ms | with two of three servers: p50, ms | "
+          "with two of three servers: cycles/s |\n"
           "|---|---|---|---|---|---|---|")
     for name in names:
         print(row(the_race, name, late[name]))
