@@ -22,7 +22,7 @@ struct admit {
     struct rl_admission_request request;
     bool begun;
     rl_node_set scanning;    /* nodes whose keys are not completely scanned yet */
-    rl_time since, deadline; /* it begins when all nodes were tried and read; or then */
+    rl_time since, deadline; /* it begins when all were tried, or then; and were read */
     rl_time replaced_at;     /* REPLACE: since when a node is REPLACED; RL_NEVER: none is */
     redlock_admit_fn *callback;
     void *arg;
@@ -206,10 +206,11 @@ static void admit_tick(struct rl_task *task)
     struct admit *admit = (struct admit *)task;
     redlock_client *client = rl_client_of(task);
     if (!admit->begun) {
-        bool waits = rl_startup_tried(&client->nodes) != rl_all(client->nodes.n) ||
-                     rl_admission_is_looking(&client->members.membership, admit->since);
-        if (waits && client->loop.now < admit->deadline) {
-            rl_task_schedule(task, rl_min(admit->deadline, client->loop.now + POLL_GAP));
+        bool tries = rl_startup_tried(&client->nodes) != rl_all(client->nodes.n) &&
+                     client->loop.now < admit->deadline;
+        /* A node that does not reply is given up in the end: then it is not greeted. */
+        if (tries || rl_admission_is_looking(&client->members.membership, admit->since)) {
+            rl_task_schedule(task, client->loop.now + POLL_GAP);
             return;
         }
         admit->begun = true;

@@ -177,6 +177,27 @@ static void leave(void *arg)
     mine->client = NULL;
 }
 
+/* A distant node does not reply for a while; the client keeps the connection for longer. */
+Test(virtual_admission, does_not_begin_before_all_markers_were_read)
+{
+    struct path *path = &network.path[0][1];
+    unsigned keys = virtual_keys();
+    path->latency = SLOWLY / 2;
+    process_call(&user[0].process, leave, &user[0]);
+    process_call(&user[0].process, user_connect, &user[0]);
+    virtual_run_until(events_now() + SETTLED);
+    path->down_blocked = NETWORK_NEVER;
+    process_call(&user[0].process, readmit, &user[0]);
+    expect_told(REDLOCK_UNREACHED);
+    path->down_blocked = 0;
+    virtual_run_until(events_now() + SETTLED);
+    path->down_blocked = events_now() + 2 * VIRTUAL_S;
+    process_call(&user[0].process, readmit, &user[0]);
+    virtual_run_until(path->down_blocked);
+    cr_assert_eq(virtual_keys(), keys);
+    expect_told(REDLOCK_OK);
+}
+
 /* A refusal changes nothing: the client that was refused brings nothing back. */
 Test(virtual_admission, of_nodes_that_were_emptied)
 {

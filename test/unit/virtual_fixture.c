@@ -16,7 +16,7 @@ static void on_told(redlock_lease *lease, const redlock_result *result, void *ar
     mine->told++;
 }
 
-static void make_client(void *arg)
+void user_connect(void *arg)
 {
     struct user *mine = arg;
     const char *uris[] = {"redis://10.0.0.1", "redis://node2", "redis://node3",
@@ -79,7 +79,7 @@ void virtual_setup(void)
         node_begin(&node[i], i + 1);
     for (unsigned i = 0; i < CLIENTS; i++) {
         process_begin(&user[i].process, "host", 100 + i);
-        process_call(&user[i].process, make_client, &user[i]);
+        process_call(&user[i].process, user_connect, &user[i]);
     }
 }
 

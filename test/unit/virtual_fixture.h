@@ -41,6 +41,7 @@ unsigned virtual_keys(void);
 redlock_code user_told(struct user *mine, void (*action)(void *arg));
 
 /* For process_call(), with the user as its argument. */
+void user_connect(void *arg);
 void user_acquire(void *arg);
 void user_release(void *arg);
 void user_free_lease(void *arg);
