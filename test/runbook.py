@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """docs/runbook.md has a paragraph for each alert of contrib/prometheus and each finding of
-`redlock check`, and no other; each alert has the link to its paragraph, and the page names the critical ones."""
+`redlock check`, and no other; each alert has the link to its paragraph; the page names those
+that are critical."""
 import pathlib
 import re
 import unittest
