@@ -343,7 +343,8 @@ bool rl_notifications_since(const struct rl_notifications *notifications, unsign
 {
     const struct rl_subscriber *subscriber =
         notifications->subscriber ? &notifications->subscriber[node] : NULL;
-    return subscriber && subscriber->state == SUBSCRIBED && sent >= subscriber->since;
+    /* At the same time it may have been sent before: the clock can stand still. */
+    return subscriber && subscriber->state == SUBSCRIBED && sent > subscriber->since;
 }
 
 struct rl_word rl_notifications_queue_entry(struct rl_notifications *notifications,

@@ -36,7 +36,7 @@ void rl_notifications_start(struct rl_notifications *notifications);
 /* The nodes on which the client is subscribed. */
 rl_node_set rl_notifications_nodes(const struct rl_notifications *notifications);
 
-/* The client is subscribed on this node, and has been without a gap since `sent`. */
+/* The client is subscribed on this node, and has been since before `sent` without a gap. */
 bool rl_notifications_since(const struct rl_notifications *notifications, unsigned node,
                             rl_time sent);
 

@@ -265,6 +265,24 @@ Test(virtual_waiting, does_not_rely_on_a_queue_entry_of_before_the_subscription)
     cr_assert_eq(sent[0].attempts, before + 1, "now it relies on it");
 }
 
+/* The entry is sent before the reply to SUBSCRIBE is read, at the same time. */
+Test(virtual_waiting, does_not_rely_on_a_queue_entry_of_the_same_time)
+{
+    holds_subscriptions = true;
+    WAITER->process.wake_max = 0;
+    begin_to_wait();
+    next_attempt();
+    next_attempt(); /* it has begun to subscribe */
+    unsigned attempts = sent[0].attempts, scripts = sent[0].scripts;
+    virtual_run_until(events_now() + network.path[0][0].latency);
+    cr_assert_eq(sent[0].scripts, scripts, "the entry has arrived");
+    let_subscriptions_go();
+    virtual_run_until(events_now() + network.path[0][0].latency);
+    cr_assert_eq(sent[0].scripts, scripts + 1, "no entry was on its way");
+    virtual_run_until(events_now() + POLICY);
+    cr_assert_eq(sent[0].attempts, attempts + 1, "it tries again, to be queued anew");
+}
+
 /* Its policy alone would let it sleep on after enough nodes have come back. */
 static void tries_again(bool fenced)
 {
