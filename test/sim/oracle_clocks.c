@@ -105,6 +105,11 @@ static int64_t believed_sent(int64_t sent, int64_t heard)
     return sent - (heard - sent) / RL_CLOCK_SLEWED_PART - RL_CLOCK_SPREAD * VIRTUAL_US;
 }
 
+static int64_t clamped(int64_t bound, const struct sample *reply)
+{
+    return bound < reply->low ? reply->low : bound > reply->high ? reply->high : bound;
+}
+
 /*
  * Bounds of how far the node is ahead: what a reply that was read late leaves open, an
  * earlier one may have told. Returns how far this reply is outside of the earlier bounds;
@@ -167,12 +172,14 @@ void oracle_sample(struct client *client, const struct command *command)
     const struct sample latest = *sample;
     bool changed = command->clock_changes != old.clock_changes;
     bool moved = gained > most / 4 || lost > most / 4;
-    bool is_outside = is_compared && narrow(sample, &old) > most / 4;
+    bool is_outside = is_compared && narrow(sample, &old) > borne(0) / 4;
     bool is_fault = is_compared && (is_outside || moved || changed || old.is_disturbed);
-    if (is_fault || !same)
-        *sample = latest;
-    if (is_fault)
+    /* The guard that bears this keeps the nearest bounds: narrower than a first reply's. */
+    if (is_fault) {
+        sample->low = clamped(sample->low, &latest);
+        sample->high = clamped(sample->high, &latest);
         note_fault(sample, &old, heard);
+    }
     if (!old.is_known || !same || !is_blamed) {
         sample->is_doubted |= same; /* by what was told before that */
         doubt(client);
