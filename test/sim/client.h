@@ -20,6 +20,7 @@ struct acquainted {
     int64_t barred_until; /* it must not vote before; true time */
     int64_t quarantined_until;
     int64_t refused_until; /* the same, where the link's quarantine is not asked */
+    int64_t accepted_at;   /* its greeting was; true time */
     bool has_forgotten;    /* it restarted, and has not been accepted since */
     bool is_duplicate;     /* its server is also another node of the list */
     bool is_doubtful;      /* perhaps it is known by a greeting with nonsense in it */

@@ -137,6 +137,7 @@ static void hear_greeting(struct client *client, const struct command *command)
                     !command->is_loading && !node->is_duplicate && command->runs_scripts;
     node->barred_until = accepted ? node->quarantined_until : CLOCK_NEVER;
     node->refused_until = accepted ? 0 : CLOCK_NEVER;
+    node->accepted_at = accepted ? events_now() : node->accepted_at;
     /* What a durable node has is known when it has loaded its data. */
     if (node->has_forgotten && command->is_loading &&
         world.plan.promises & RL_PROMISE_DURABLE)
@@ -280,6 +281,8 @@ void oracle_left(struct client *client, unsigned node)
     if (node >= world.plan.n)
         return;
     client->node[node].is_greeted = false;
+    if (client->node[node].accepted_at == events_now())
+        oracle_repairs_left(client);
     if (client->learned_by == node && client->learned_in == client->process.iterations)
         client->learned_at = 0;
     if (client->node[node].heard_at != events_now())

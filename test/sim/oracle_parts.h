@@ -160,6 +160,9 @@ void oracle_say_repair(const struct command *command, struct claim *claim);
 void oracle_hear_repair(const struct command *command, struct claim *claim);
 void oracle_repairs_iterated(struct client *client);
 
+/* A node could vote for less than an iteration: leases that lack it may be extended. */
+void oracle_repairs_left(struct client *client);
+
 void oracle_holders_begin(void);
 void oracle_seats_begin(void);
 

@@ -92,6 +92,15 @@ void oracle_note_voting(struct client *client)
     client->new_nonce = 0;
 }
 
+void oracle_repairs_left(struct client *client)
+{
+    for (unsigned i = 0; i < client->users; i++) {
+        struct claim *claim = claim_watched(&client->user[i]);
+        if (claim)
+            claim->repair.credit += ROUNDS;
+    }
+}
+
 /* --- what must be sent --- */
 
 static void judge_due(struct claim *claim, unsigned node, const struct process *process)
