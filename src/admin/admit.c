@@ -21,9 +21,10 @@ struct admit {
     struct rl_task task;
     struct rl_admission_request request;
     bool begun;
-    rl_node_set scanning;    /* nodes whose keys are not completely scanned yet */
-    rl_time since, deadline; /* it begins when all were tried, or then; and were read */
-    rl_time replaced_at;     /* REPLACE: since when a node is REPLACED; RL_NEVER: none is */
+    rl_node_set scanning; /* nodes whose keys are not completely scanned yet */
+    rl_time since;        /* it begins when all markers were read since then ... */
+    rl_time deadline;     /* ... of the nodes that were reached until then */
+    rl_time replaced_at;  /* REPLACE: since when a node is REPLACED; RL_NEVER: none is */
     redlock_admit_fn *callback;
     void *arg;
     char text[REDLOCK_KEY_MAX + 16];
