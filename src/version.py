@@ -8,8 +8,9 @@ usage: version.py [--python | --debian | --dist]
   1.0.0-dev             a tree without git
 
 --python: as PEP 440 spells it, 1.0.0.dev0+g0123456; --debian: 1.0.0~dev+g0123456, which is
-older than 1.0.0. The number is that of redlock.h. --dist: `meson dist` writes the version into
-its archive, which has no git: the file .tarball-version is read first.
+older than 1.0.0. The number is that of redlock.h alone. --dist: `meson dist` writes the version
+into its archive, which has no git: the file .tarball-version is read first, and
+debian/changelog gets the version of the packages.
 """
 import os
 import pathlib
@@ -19,6 +20,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILE = ".tarball-version"
+DEBIAN = "debian/changelog"
+DEV = {"": "-dev", "--python": ".dev0", "--debian": "~dev"}
 
 
 def git(*words):
@@ -47,12 +50,18 @@ def version():
     return f"{number}-dev" + (f"+g{commit}" if commit else "")
 
 
+def spelled(form):
+    return version().replace("-dev", DEV[form])
+
+
 def main(form=""):
     if form == "--dist":
-        (pathlib.Path(os.environ["MESON_PROJECT_DIST_ROOT"]) / FILE).write_text(version() + "\n")
-    elif form in ("", "--python", "--debian"):
-        with_dev = {"": "-dev", "--python": ".dev0", "--debian": "~dev"}[form]
-        print(version().replace("-dev", with_dev))
+        tree = pathlib.Path(os.environ["MESON_PROJECT_DIST_ROOT"])
+        (tree / FILE).write_text(version() + "\n")
+        log = (tree / DEBIAN).read_text()
+        (tree / DEBIAN).write_text(re.sub(r"\(.*?\)", f"({spelled('--debian')})", log, count=1))
+    elif form in DEV:
+        print(spelled(form))
     else:
         sys.exit(__doc__)
 

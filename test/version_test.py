@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FILES = ("src/version.py", "include/redlock/redlock.h")
+FILES = ("src/version.py", "include/redlock/redlock.h", "debian/changelog")
 ENV = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1",
        **{f"GIT_{who}_{what}": "test" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}}
 
@@ -86,6 +86,8 @@ class Version(unittest.TestCase):
         run(self.tree / "src/version.py", "--dist", MESON_PROJECT_DIST_ROOT=str(unpacked))
         self.tree = unpacked
         self.expect(expected.removeprefix(self.number))
+        line = (unpacked / FILES[2]).read_text().splitlines()[0]
+        self.assertIn(f"({version(unpacked, '--debian')})", line)
         self.commit()  # of who unpacked it
         self.expect(expected.removeprefix(self.number))
 

@@ -139,7 +139,7 @@ class Pipe:
         self.reply(request, error=error, reason=reason, text=text, holder=holder, nodes=[])
 
     def start(self):
-        self.send(notice="hello", schema=self.schema, version="1.0.0", boot_id="kit",
+        self.send(notice="hello", schema=self.schema, version="kit", boot_id="kit",
                   now_us=now_us() + self.clock_error_us)
 
     def lock(self, request):
@@ -259,7 +259,7 @@ class LostOther(Lost):
 
 class Cut(Pipe):
     def start(self):
-        self.send(notice="hello", schema=self.schema, version="1.0.0", boot_id="kit",
+        self.send(notice="hello", schema=self.schema, version="kit", boot_id="kit",
                   now_us=now_us(), place="hôte")
 
     def lock(self, request):

@@ -162,8 +162,6 @@ def version(_):
     for macro in (f'REDLOCK_VERSION        "{found}"',
                   f"REDLOCK_VERSION_NUMBER {10000 * major + 100 * minor + patch}"):
         check(f"#define {macro}\n" in header, f"redlock.h does not define {macro}")
-    line = (ROOT / "debian/changelog").read_text().splitlines()[0]
-    check(line.startswith(f"redlock ({found}) "), f"debian/changelog has another version: {line}")
 
 
 lab.main()

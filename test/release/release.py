@@ -138,7 +138,7 @@ def write_module(name, members, files):
 
 def node():
     members = {**MODULE, "version": VERSION, "optionalDependencies": {PROGRAM: VERSION}}
-    del members["scripts"]
+    del members["scripts"], members["private"]
     write_module(MODULE["name"], members,
                  files_of(ROOT / "contrib/node", "package", MODULE["files"]))
 
@@ -153,15 +153,10 @@ def manual():
 PARTS = (archive, packages, wheel, static, node, manual)
 
 
-def check_versions():
-    """What has the number besides redlock.h, and for a release its date."""
-    date = "not yet released" if VERSION != NUMBER else f"{DATE:%Y-%m-%d}"
-    for name, wanted in (("CHANGELOG.md", f"\n## {NUMBER} - {date}\n"),
-                         ("debian/changelog", f"redlock ({NUMBER}) "),
-                         ("contrib/node/package.json", f'"version": "{NUMBER}"'),
-                         ("src/meson.build", f"soversion: '{NUMBER.split('.')[0]}'")):
-        if wanted not in read(name):
-            sys.exit(f"release: {name} lacks {wanted.strip()!r}")
+def check_changelog():
+    wanted = f"## {NUMBER} - {DATE:%Y-%m-%d}" if VERSION == NUMBER else "## Unreleased"
+    if f"\n{wanted}\n" not in read("CHANGELOG.md"):
+        sys.exit(f"release: CHANGELOG.md lacks {wanted!r}")
 
 
 def write_notes():
@@ -182,7 +177,7 @@ def main():
     options = options.parse_args()
     if (ROOT / ".git").exists() and output("git", "status", "--porcelain"):
         sys.exit("release: the tree is not clean")
-    check_versions()
+    check_changelog()
     if VERSION != NUMBER and not (options.only or options.dry_run):
         sys.exit(f"release: {VERSION} is no release: tag v{NUMBER}, or give --dry-run")
     shutil.rmtree(BUILD, ignore_errors=True)  # what is configured there has its own version
