@@ -44,7 +44,7 @@ class Loss:
 
     def report(self, code: int, reason: int, nodes: tuple[Reply, ...]) -> None:
         self.is_over = time_over(self._margin_ms)
-        self.why = make_lost(code, reason=reason, nodes=nodes)
+        self.why = self.why or make_lost(code, reason=reason, nodes=nodes)
         hold = self._hold
         self.event.set()
         if hold:
@@ -196,7 +196,11 @@ class Hold(HoldBase):
         if self.why_lost and (isinstance(error, Lost) or
                               error.code == "NOT_HELD" and self._levels):  # _release_lost()
             return self.why_lost
-        return self._client._with_nodes(error, self)
+        error = self._client._with_nodes(error, self)
+        if not isinstance(error, Lost):
+            return error
+        self._loss.why = self._loss.why or error  # before the client's thread reports it
+        return self._loss.why
 
     def explain(self) -> tuple[Reply, ...]:
         """The nodes' replies to the last acquire or extension."""

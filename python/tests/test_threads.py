@@ -372,6 +372,21 @@ def test_nodes_that_die(client, quorum):
     assert "sock: " in str(refused.value)
 
 
+def test_why_it_was_lost_is_known_from_the_call_that_raises(client, quorum):
+    """Also if the client's thread has not reported the loss yet."""
+    hold = client.lock("k", ttl=60).acquire()
+    report, hold._loss.report = hold._loss.report, lambda *_: None
+    for server in quorum.servers:
+        server.call("DEL", "k")
+    with pytest.raises(rq.Lost) as lost:
+        hold.extend()
+    assert hold.why_lost is lost.value
+    report(rq._native.lib.REDLOCK_GONE, 0, ())
+    assert hold.why_lost is lost.value
+    with pytest.raises(rq.Lost):
+        hold.release()
+
+
 def test_a_release_ends_a_wait_for_a_loss(client):
     recursive = client.lock("k", recursive=True)
     with recursive as hold:
