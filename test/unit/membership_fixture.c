@@ -126,11 +126,21 @@ static struct store *store_of(struct agent *agent, unsigned node)
     return &agent->stores->store[agent->at[node]];
 }
 
+/* The machine sends some commands at a later reading of the clock only. */
+static void pass_a_moment(struct agent *agent)
+{
+    rl_time next = agent->stores->now + 1;
+    for (unsigned i = 0; i < agent->stores->n; i++)
+        if (agent->membership.member[i].look_at == next)
+            agent->stores->now = next;
+}
+
 void agent_greet(struct agent *agent, unsigned node)
 {
     struct store *store = store_of(agent, node);
     rl_membership_greeted(&agent->membership, node, &store->process, !store->refuted,
                           (struct rl_word){store->text, store->len}, agent->stores->now);
+    pass_a_moment(agent);
 }
 
 void agent_greet_all(struct agent *agent)
@@ -288,6 +298,7 @@ void agent_reply_marker(struct agent *agent, unsigned node)
     rl_membership_replied(&agent->membership, node,
                           (struct rl_word){transit->text, transit->len}, transit->sent,
                           now);
+    pass_a_moment(agent);
 }
 
 bool agent_reply_history(struct agent *agent, unsigned node)

@@ -72,6 +72,26 @@ Test(membership_witnesses, do_not_count_if_they_forgot_before_the_second_poll)
         }
 }
 
+/* Which was first, the command or the reply that was the last to know? */
+Test(membership_witnesses, do_not_count_if_they_were_asked_at_the_same_time)
+{
+    struct stores stores;
+    struct agent agent;
+    open_assigned(&stores, &agent, 3, 1);
+    cr_assert_eq(agent_next_command(&agent), 3);
+    rl_time known = stores.now;
+    agent_carry(&agent, 0);
+    agent_carry(&agent, 1);
+    for (rl_time sent = known; sent <= stores.now; sent++)
+        for (unsigned i = 0; i < 2; i++) {
+            cr_assert_not(is_registered(&agent, 2));
+            struct rl_word marker = {stores.store[i].text, stores.store[i].len};
+            rl_membership_replied(&agent.membership, i, marker, sent, stores.now);
+        }
+    cr_assert(is_registered(&agent, 2));
+    cr_assert_eq(stores.now, known + 1);
+}
+
 /* A node that knew, forgot, and knows again: what it knew in between is unknown. */
 Test(membership_witnesses, do_not_count_with_a_new_incarnation)
 {

@@ -276,9 +276,9 @@ static void watch(struct rl_membership *membership, unsigned node, rl_time now)
     } else if (rl_count(watch->witnesses) < enough && rl_count(nodes) >= enough) {
         watch->witnesses = nodes;
         watch->confirmed = 0;
-        watch->asked = now;
+        watch->asked = now + 1; /* of two events with equal times any may be the first */
         for (; nodes; nodes &= nodes - 1)
-            membership->member[rl_first(nodes)].look_at = now;
+            membership->member[rl_first(nodes)].look_at = watch->asked;
     }
 }
 
@@ -375,12 +375,13 @@ static void require_history(struct rl_member *member, rl_time now)
         member->look_at = now;
 }
 
-/* Schedules the next read of the marker. A read that became due after `sent` stays due. */
+/* Schedules the next read of the marker. A read that became due after `sent`, or that watch()
+   has just asked for, stays due. */
 static void look_later(struct rl_membership *membership, unsigned node, rl_time sent,
                        rl_time now)
 {
     struct rl_member *member = &membership->member[node];
-    if (member->look_at <= sent || member->look_at > now)
+    if (member->look_at <= sent || member->look_at > now + 1)
         member->look_at = RL_NEVER;
     rl_membership_update(membership, now);
     member->look_at =

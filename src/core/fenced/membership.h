@@ -41,11 +41,11 @@ enum rl_member_state {
 /*
  * The quarantine of one node. The new incarnation is registered when a majority (while all
  * members recover: all nodes) has it at one moment. The witnesses are the nodes whose
- * markers have it; each must confirm that in a reply to a command sent after `asked`.
+ * markers have it; each must confirm that in a reply to a command sent since `asked`.
  */
 struct rl_quarantine_watch {
     struct rl_incarnation of;
-    rl_time asked;         /* a later command asks the witnesses again; 0: not yet */
+    rl_time asked;         /* just after they were known; 0: not yet */
     rl_node_set witnesses; /* their markers had the incarnation at `asked` */
     rl_node_set confirmed; /* replied to a command sent since `asked` */
     rl_time since;         /* when it was registered; RL_NEVER: not yet */
