@@ -1,6 +1,5 @@
 /*
- * Nodes of fenced locks that lose their memory: they lose their vote at once, for every
- * client.
+ * Nodes of fenced locks that lose their memory: they lose their vote, for every client.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
