@@ -375,8 +375,8 @@ static void require_history(struct rl_member *member, rl_time now)
         member->look_at = now;
 }
 
-/* Schedules the next read of the marker. A read that became due after `sent`, or that watch()
-   has just asked for, stays due. */
+/* Schedules the next read of the marker. A read that became due after `sent`, or that
+   watch() has just asked for, stays due. */
 static void look_later(struct rl_membership *membership, unsigned node, rl_time sent,
                        rl_time now)
 {
@@ -396,6 +396,7 @@ void rl_membership_greeted(struct rl_membership *membership, unsigned node,
     struct rl_member *member = &membership->member[node];
     struct rl_incarnation before = member->last;
     bool is_another = !rl_process_equal(&member->process, process);
+    bool is_another_run = !rl_process_is_same_run(&member->process, process);
     member->greeted = true;
     member->keeps_data = keeps_data;
     member->pending = member->claims = member->unconfirmed = false;
@@ -408,7 +409,8 @@ void rl_membership_greeted(struct rl_membership *membership, unsigned node,
                    rl_incarnation_equal(before, rl_marker_self(&member->marker));
     if (is_another && !member->kept)
         member->pace.known = false; /* it may be the clock of another machine */
-    if (is_another && before.generation > 0 &&
+    if (is_another_run && before.generation > 0 &&
+        rl_process_equal(&member->marker.process, process) &&
         !rl_incarnation_equal(before, rl_marker_self(&member->marker)))
         membership->doubted &= ~rl_bit(node); /* (safety.md, Clocks) */
     look_later(membership, node, now, now);
