@@ -35,16 +35,25 @@ class Loss:
         self._margin_ms = margin_ms
         self.is_over: Callable[[], bool] = bool  # the owner had its margin after the loss
         self.event: Latch = Latch()
-        self.why: Lost | None = None
+        self._why: list[Lost] = []
         self._hold: weakref.ref[Hold] | None = None
         self._untold = [True]
 
     # No guard: in bind() a signal handler may call close(), which waits for report(). Each sets
     # its own part first, so that one of them at least has both.
 
+    @property
+    def why(self) -> Lost | None:
+        return self._why[0] if self._why else None
+
+    def note(self, why: Lost) -> Lost:
+        """Two threads may learn of it at once: all get the first one."""
+        self._why.append(why)
+        return self._why[0]
+
     def report(self, code: int, reason: int, nodes: tuple[Reply, ...]) -> None:
         self.is_over = time_over(self._margin_ms)
-        self.why = self.why or make_lost(code, reason=reason, nodes=nodes)
+        self.note(make_lost(code, reason=reason, nodes=nodes))
         hold = self._hold
         self.event.set()
         if hold:
@@ -197,10 +206,8 @@ class Hold(HoldBase):
                               error.code == "NOT_HELD" and self._levels):  # _release_lost()
             return self.why_lost
         error = self._client._with_nodes(error, self)
-        if not isinstance(error, Lost):
-            return error
-        self._loss.why = self._loss.why or error  # before the client's thread reports it
-        return self._loss.why
+        # The client's thread may report it later.
+        return self._loss.note(error) if isinstance(error, Lost) else error
 
     def explain(self) -> tuple[Reply, ...]:
         """The nodes' replies to the last acquire or extension."""

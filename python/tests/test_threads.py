@@ -387,6 +387,26 @@ def test_why_it_was_lost_is_known_from_the_call_that_raises(client, quorum):
         hold.release()
 
 
+def test_why_it_was_lost_stays_the_same_while_two_threads_learn_it(client, quorum, monkeypatch):
+    hold = client.lock("k", ttl=60).acquire()
+    report, hold._loss.report = hold._loss.report, lambda *_: None
+    make_lost, raised = rq._holds.make_lost, []
+
+    def interrupted(*words, **more):
+        with pytest.raises(rq.Lost) as lost:
+            hold.extend()
+        raised.append(lost.value)
+        return make_lost(*words, **more)
+    for server in quorum.servers:
+        server.call("DEL", "k")
+    monkeypatch.setattr(rq._holds, "make_lost", interrupted)
+    report(rq._native.lib.REDLOCK_GONE, 0, ())
+    assert [hold.why_lost] == raised
+    with pytest.raises(rq.Lost) as lost:
+        hold.release()
+    assert lost.value is raised[0]
+
+
 def test_a_release_ends_a_wait_for_a_loss(client):
     recursive = client.lock("k", recursive=True)
     with recursive as hold:
