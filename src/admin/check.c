@@ -117,7 +117,6 @@ static void check_finish(struct check *check, redlock_code code)
     };
     if (code == REDLOCK_OK) {
         note_links(check);
-        rl_member_probe_note(client, check->probe, check->health);
         evaluate(check, &report);
     }
     rl_task_end(&check->task); /* the memory stays valid until the outermost call returns */
@@ -181,6 +180,8 @@ static void check_send_all(struct check *check)
     redlock_client *client = rl_client_of(&check->task);
     check->asked = true;
     check->deadline = rl_time_add_sat(client->loop.now, timeout_of(client));
+    /* Now: a list that is too long ends its connection. */
+    rl_member_probe_note(client, check->probe, check->health);
     for (unsigned i = 0; i < client->nodes.n; i++) {
         check->probe[i].fault = client->nodes.node[i].link.fault;
         if (!rl_link_is_open(&client->nodes.node[i].link))

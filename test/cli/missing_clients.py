@@ -24,12 +24,14 @@ def stop(*clients):
         one.communicate()
 
 
-def aged(quorum, count):
-    """Waits until each of the first `count` connections of the first node is old enough."""
-    def ages():
-        lines = quorum[0].call("CLIENT", "LIST").splitlines()
-        return [int(line.partition(" age=")[2].split()[0]) for line in lines if " name= " not in line]
-    lab.wait_for(lambda: len(ages()) >= count and min(ages()) >= AGE_S, "old connections", seconds=30)
+def aged(server, *labels):
+    """Waits until a connection of each of these clients to this node is old enough."""
+    def are_old():
+        lines = server.call("CLIENT", "LIST").splitlines()
+        return all(any(f" name={label} " in line and
+                       int(line.partition(" age=")[2].split()[0]) >= AGE_S for line in lines)
+                   for label in labels)
+    lab.wait_for(are_old, "old connections", seconds=30)
 
 
 def asked(quorum, *words, **env):
@@ -58,7 +60,7 @@ def _():
                   client(quorum, "leads", "elect", "e", "sleep", "100")]
         stopped = client(quorum, "young", "run", "k3", "sleep", "100", nodes=slice(0, 1))
         stop(stopped)
-        aged(quorum, 4)
+        aged(quorum[1], "some", "all", "waits", "leads")
         outcome = asked(quorum).expect(WARNINGS, err="^$")
         equal(lists(quorum), 2, "lists of the last node")
         # The sockets' paths are long: the detail may be cut.
@@ -81,7 +83,7 @@ def _():
 def _():
     with durable() as quorum:
         some = client(quorum, "some", "run", "-t", "1m", "k", "sleep", "100", nodes=slice(0, 1))
-        aged(quorum, 1)
+        aged(quorum[0], "some")
         user = {"REDLOCK_USERNAME": "me", "REDLOCK_PASSWORD": "secret"}
         for index, server in enumerate(quorum.servers):
             rights = ["+@all", *(["-client|list"] if index < 2 else [])]
@@ -102,7 +104,8 @@ class Named:
     def __init__(self, server, name):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.connect(server.path)
-        self.socket.sendall(b"CLIENT SETNAME " + name + b"\r\nPING\r\n")
+        self.socket.sendall(b"*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$%d\r\n%b\r\nPING\r\n" %
+                            (len(name), name))
 
 
 @case("a list of more than 64 KB is read whole")
@@ -114,7 +117,7 @@ def _():
         held += [Named(server, b"short") for server in quorum.servers[:2]]
         for server in quorum.servers:
             lab.wait_for(lambda server=server: len(server.call("CLIENT", "LIST")) > 300000, "names")
-        aged(quorum, 101)
+        aged(quorum[0], "short")
         outcome = asked(quorum)
         found = details(outcome.expect(WARNINGS, err="^$"))
         equal([len(one) for one in found], [0, 0, 1], "findings")
@@ -125,11 +128,23 @@ def _():
         outcome.expect(FIT)
 
 
+@case("a list of more than 16 MB is not compared, and hides no other finding")
+def _():
+    with durable() as quorum:
+        held = [Named(quorum[2], b"%d-" % i + 200000 * b"n") for i in range(100)]
+        lab.wait_for(lambda: len(quorum[2].call("CLIENT", "LIST")) > 16 << 20, "names")
+        outcome = asked(quorum, "--fence").expect(NO_QUORUM)
+        equal([[one["code"] for one in node["findings"]] for node in outcome.json()["nodes"]],
+              3 * [["unmarked"]], "findings")
+        for one in held:
+            one.socket.close()
+
+
 @case("--strict finds nothing while clients connect, end, and connect again after CLIENT KILL")
 def _():
     with durable() as quorum:
         old = [client(quorum, f"old-{i}", "run", "-t", "1m", f"old{i}", "sleep", "100") for i in range(5)]
-        aged(quorum, 5)
+        aged(quorum[0], *(f"old-{i}" for i in range(5)))
         done = threading.Event()
 
         def connect(number):
