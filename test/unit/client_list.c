@@ -103,7 +103,7 @@ Test(client_list, a_young_connection_shows_nothing_but_presence)
     set_both(2, "a=0");
     set_both(4, "a=6 b=5");
     cr_assert(!differ());
-    set_both(1, "a=6 b=6");
+    set_both(1, "a=6 b=0 b=6 b=3"); /* the oldest counts */
     cr_assert(differ());
     expect(0, 1, "b", 0x2);
     expect(4, 0, "", 0);

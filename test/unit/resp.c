@@ -165,7 +165,8 @@ Test(resp, a_long_string_is_kept_whole_where_that_is_wanted)
 {
     static const size_t lens[] = {
         200,         RL_RESP_TEXT - 1, RL_RESP_TEXT,          RL_RESP_TEXT + 1,
-        RL_RESP_MAX, 40 * RL_RESP_MAX, RL_RESP_WHOLE - 32768, 150};
+        RL_RESP_MAX, 40 * RL_RESP_MAX, RL_RESP_WHOLE - 32768, RL_RESP_TEXT,
+        150};
     struct rl_resp *resp = rl_resp_new();
     const struct rl_reply *reply;
     cr_assert(feed_string(resp, RL_RESP_TEXT + 1, &reply) == RL_RESP_REPLY);

@@ -284,13 +284,18 @@ Test(virtual_waiting, does_not_rely_on_a_queue_entry_of_the_same_time)
 }
 
 /* Its policy alone would let it sleep on after enough nodes have come back. */
-static void tries_again(bool fenced)
+static void retry_seldom(bool fenced)
 {
-    refuses_to_subscribe = true;
     WAITER->options.fenced = fenced;
     WAITER->options.retry = REDLOCK_RETRY_FIXED;
     WAITER->options.retry_base_ms = LONG / VIRTUAL_MS;
     cr_assert_eq(user_told(HOLDER, user_release), REDLOCK_OK);
+}
+
+static void tries_again(bool fenced)
+{
+    refuses_to_subscribe = true;
+    retry_seldom(fenced);
     virtual_run_until(events_now() + VIRTUAL_S);
     if (fenced)
         cr_assert_eq(user_told(HOLDER, user_admit), REDLOCK_OK);
@@ -315,6 +320,19 @@ Test(virtual_waiting, tries_as_soon_as_there_is_a_quorum)
 Test(virtual_waiting, tries_as_soon_as_a_quorum_may_vote_on_a_fenced_lock)
 {
     tries_again(true);
+}
+
+/* No connection changes. */
+Test(virtual_waiting, tries_as_soon_as_the_nodes_are_admitted)
+{
+    retry_seldom(true);
+    begin_to_wait();
+    virtual_run_until(events_now() + 10 * VIRTUAL_S);
+    cr_assert_eq(WAITER->told, 0);
+    cr_assert_eq(user_told(HOLDER, user_admit), REDLOCK_OK);
+    virtual_run_until(events_now() + 2 * VIRTUAL_S);
+    cr_assert_eq(WAITER->told, 1);
+    cr_assert_eq(WAITER->code, REDLOCK_OK);
 }
 
 #define IDLE (10 * VIRTUAL_S) /* without any message: is it still there? */
