@@ -4,9 +4,7 @@
 local name = KEYS[1] .. '!hold'
 local stored = redis.pcall('GETRANGE', name, '0', '23')
 local old = tonumber(type(stored) == 'string' and stored) or 0
-if not (old <= 5356800000) then
-  old = 0
-end
+old = old <= 5356800000 and old or 0
 local longest = old * 0.994 > tonumber(ARGV[1]) and old * 0.994 or tonumber(ARGV[1])
 redis.call('SET', name, string.format('%.0f', longest), 'PX', '86400000')
 return string.format('%.0f', longest)

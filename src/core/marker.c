@@ -55,9 +55,9 @@ static void put_promises(struct writer *writer, const struct rl_marker *marker)
     char *begin = writer->at;
     if (marker->retired)
         *writer->at++ = retired;
-    for (char letter = 'a'; letter <= 'z'; letter++)
+    for (int letter = 'a'; letter <= 'z'; letter++)
         if (marker->promises & RL_PROMISE(letter))
-            *writer->at++ = letter;
+            *writer->at++ = (char)letter;
     if (writer->at == begin)
         *writer->at++ = no_promise;
 }

@@ -56,28 +56,32 @@ static bool are_enough(const struct rl_membership *membership, rl_node_set nodes
 }
 
 /*
- * The clocks of a majority seem to have changed by one amount at one moment: it was our
- * clock, and these doubts are dropped. A node with further wrong replies keeps its doubt.
+ * The clocks of a majority seem to have changed at the moment of the one change, by the
+ * amount of the other: it was our clock, and these doubts are dropped. A node with further
+ * wrong replies keeps its doubt.
  */
+static bool drop_doubts_alike(struct rl_membership *membership, unsigned one,
+                              unsigned other)
+{
+    rl_time moment = membership->member[one].doubt.change.until;
+    rl_time amount = membership->member[other].doubt.change.least;
+    rl_node_set nodes = changed_at(membership, moment, amount);
+    if (!(membership->doubted & rl_bit(one)) || !(membership->doubted & rl_bit(other)) ||
+        !are_enough(membership, nodes))
+        return false;
+    membership->erred_at = rl_max(membership->erred_at, moment);
+    for (; nodes; nodes &= nodes - 1)
+        if (!membership->member[rl_first(nodes)].doubt.repeated)
+            membership->doubted &= ~rl_bit(rl_first(nodes));
+    return true;
+}
+
 static void drop_doubts(struct rl_membership *membership)
 {
-    unsigned n = membership->params.n;
-    for (unsigned i = 0; i < n * n; i++) {
-        const struct rl_member *first = &membership->member[i / n];
-        const struct rl_member *second = &membership->member[i % n];
-        rl_time moment = first->doubt.change.until;
-        rl_node_set both = rl_bit(i / n) | rl_bit(i % n);
-        if (both & ~membership->doubted)
-            continue;
-        rl_node_set nodes = changed_at(membership, moment, second->doubt.change.least);
-        if (!are_enough(membership, nodes))
-            continue;
-        membership->erred_at = rl_max(membership->erred_at, moment);
-        for (; nodes; nodes &= nodes - 1)
-            if (!membership->member[rl_first(nodes)].doubt.repeated)
-                membership->doubted &= ~rl_bit(rl_first(nodes));
-        return;
-    }
+    bool dropped = false;
+    for (unsigned i = 0; i < membership->params.n && !dropped; i++)
+        for (unsigned j = 0; j < membership->params.n && !dropped; j++)
+            dropped = drop_doubts_alike(membership, i, j);
 }
 
 /* --- was it the node's clock? --- */
