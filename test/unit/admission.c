@@ -58,6 +58,29 @@ Test(admission, reads_every_marker_before_it_begins)
     cr_assert_eq(rl_admission_progress(&agent.membership), RL_ADMISSION_RUNNING);
 }
 
+/* A node that may vote soon is read often: there is always a command under way. */
+Test(admission, waits_for_one_reply_of_each_node)
+{
+    struct stores stores;
+    struct agent agent;
+    agent_open(&agent, &stores, 3);
+    stores.now += RL_MEMBER_PROBE_INTERVAL;
+    cr_assert_eq(agent_next_command(&agent), rl_all(3));
+    rl_time since = ++stores.now;
+    rl_admission_look(&agent.membership, since);
+    for (unsigned i = 0; i < 3; i++)
+        agent_carry(&agent, i);
+    cr_assert(rl_admission_is_looking(&agent.membership, since), "it asked before");
+    cr_assert_eq(agent_next_command(&agent), rl_all(3));
+    agent_carry(&agent, 0);
+    stores.now += RL_MEMBER_PROBE_INTERVAL;
+    cr_assert_eq(agent_next_command(&agent), rl_bit(0));
+    agent_greet_again(&agent, 1);
+    cr_assert(rl_admission_is_looking(&agent.membership, since));
+    rl_membership_command_failed(&agent.membership, 2, false, stores.now);
+    cr_assert_not(rl_admission_is_looking(&agent.membership, since));
+}
+
 /* --- refusals --- */
 
 Test(admission, needs_every_node)

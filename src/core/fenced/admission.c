@@ -133,8 +133,7 @@ bool rl_admission_is_looking(const struct rl_membership *membership, rl_time sin
     bool is = false;
     for (unsigned i = 0; i < membership->params.n; i++) {
         const struct rl_member *member = &membership->member[i];
-        is |= member->greeted &&
-              (member->pending || member->unconfirmed || member->look_at <= since);
+        is |= member->greeted && (member->unconfirmed || member->looked_at < since);
     }
     return is;
 }

@@ -402,6 +402,7 @@ void rl_membership_greeted(struct rl_membership *membership, unsigned node,
     member->pending = member->claims = member->unconfirmed = false;
     member->confirming = 0;
     member->retry_at = 0;
+    member->looked_at = now;
     member->process = *process;
     learn(membership, node, marker);
     member->kept = member->marked && is_of_process(membership, member) &&
@@ -429,6 +430,7 @@ void rl_membership_replied(struct rl_membership *membership, unsigned node,
 {
     struct rl_member *member = &membership->member[node];
     member->pending = member->claims = false;
+    member->looked_at = sent;
     bool is_another = learn(membership, node, marker);
     if (is_another) {
         member->unconfirmed = true;
@@ -492,4 +494,6 @@ void rl_membership_command_failed(struct rl_membership *membership, unsigned nod
     rl_membership_update(membership, now);
     member->look_at = member->retry_at =
         again ? now : rl_time_add_sat(now, RL_MEMBER_RETRY_DELAY);
+    if (!again)
+        member->looked_at = now;
 }

@@ -89,8 +89,9 @@ struct rl_member {
     rl_time changed_at;
     struct rl_pace pace;
     struct rl_doubt doubt;
-    rl_time look_at;  /* when to read its marker again */
-    rl_time retry_at; /* no commands before: one failed */
+    rl_time looked_at; /* when the last command was sent that read its marker, or failed */
+    rl_time look_at;   /* when to read its marker again */
+    rl_time retry_at;  /* no commands before: one failed */
     struct rl_quarantine_watch watch;
 };
 
