@@ -12,16 +12,16 @@
 #define KEY_NAME "!wake:check-%016llx%016llx"
 #define KEY_ROOM (REDLOCK_KEY_MAX + 64)
 
-/* The first lists of clients, and those that confirm them. Their numbers are also the `seq`
-   of CLIENT LIST; the other commands follow. */
-enum round { FIRST, AGAIN, LISTS };
+/* Of each node: the first list of its clients, and one that confirms it. Their indexes are
+   also the `seq` of CLIENT LIST; the other commands follow. */
+#define LISTS 2
 
 struct check {
     struct rl_task task;
     unsigned how;
     bool begun, asked;
-    enum round round;
-    bool pausing; /* before AGAIN, until `deadline` */
+    bool again;   /* the lists that confirm the first ones are asked for */
+    bool pausing; /* before that, until `deadline` */
     rl_time deadline;
     rl_node_set listing; /* the nodes whose list is due */
     struct rl_client_list *list[LISTS][RL_NODES_MAX];
@@ -131,7 +131,7 @@ static void ask_for_clients(struct check *check, unsigned node)
     struct rl_nodes *nodes = &rl_client_of(&check->task)->nodes;
     struct rl_word word[] = {{"CLIENT", 6}, {"LIST", 4}};
     check->probe[node].unlisted = true;
-    if (!rl_nodes_send_raw(nodes, &check->task, check->round, word, 2, node))
+    if (!rl_nodes_send_raw(nodes, &check->task, check->again, word, 2, node))
         return;
     rl_resp_keep_whole(nodes->node[node].connection.resp);
     check->listing |= rl_bit(node);
@@ -201,16 +201,15 @@ static bool goes_on(struct check *check)
         check->pausing = false;
         check->deadline = rl_time_add_sat(client->loop.now, timeout_of(client));
         for (unsigned i = 0; i < client->nodes.n; i++)
-            if (check->list[FIRST][i] && rl_link_is_open(&client->nodes.node[i].link))
+            if (check->list[0][i] && rl_link_is_open(&client->nodes.node[i].link))
                 ask_for_clients(check, i);
         return true;
     }
-    bool differ = rl_client_lists_compare(check->list[FIRST], check->list[check->round],
+    bool differ = rl_client_lists_compare(check->list[0], check->list[check->again],
                                           client->nodes.n, check->probe);
-    if (!differ || check->round == AGAIN)
+    if (!differ || check->again)
         return false;
-    check->round = AGAIN;
-    check->pausing = true;
+    check->again = check->pausing = true;
     check->listing = 0;
     check->deadline = rl_time_add_sat(client->loop.now, RL_CLIENT_AGE);
     return true;
@@ -251,7 +250,7 @@ static void note_clients(struct check *check, unsigned node, const struct rl_rep
 {
     struct rl_connection *connection =
         &rl_client_of(&check->task)->nodes.node[node].connection;
-    struct rl_client_list **list = &check->list[check->round][node];
+    struct rl_client_list **list = &check->list[check->again][node];
     check->listing &= ~rl_bit(node);
     if (reply && reply->type == RL_REPLY_STRING)
         *list = rl_client_list_read(rl_resp_whole(connection->resp, reply));
@@ -278,7 +277,7 @@ static void check_answer(struct rl_task *task, unsigned node, const struct rl_op
     struct check *check = (struct check *)task;
     if (op->seq >= LISTS)
         note_reply(check, node, op->seq - LISTS, reply);
-    else if (op->seq == check->round) /* else it is too late */
+    else if (op->seq == check->again) /* else it is too late */
         note_clients(check, node, reply);
     if (is_answered(check))
         rl_task_schedule(task, task->loop->now);
