@@ -92,6 +92,29 @@ Test(membership_witnesses, do_not_count_if_they_were_asked_at_the_same_time)
     cr_assert_eq(stores.now, known + 1);
 }
 
+/* Their markers are read for another reason, at that time: so they are read once more. */
+Test(membership_witnesses, are_asked_until_they_confirm)
+{
+    struct stores stores;
+    struct agent agent;
+    open_assigned(&stores, &agent, 3, 1);
+    cr_assert_eq(agent_next_command(&agent), 3);
+    rl_time known = stores.now;
+    agent_carry(&agent, 0);
+    agent_carry(&agent, 1);
+    stores.now = known;
+    rl_admission_look(&agent.membership, known);
+    cr_assert_eq(agent_next_command(&agent), rl_all(3));
+    stores.now += RL_MS;
+    for (unsigned i = 0; i < 3; i++)
+        agent_carry(&agent, i);
+    cr_assert_not(is_registered(&agent, 2));
+    cr_assert_eq(agent_next_command(&agent), 3);
+    agent_carry(&agent, 0);
+    agent_carry(&agent, 1);
+    cr_assert(is_registered(&agent, 2));
+}
+
 /* A node that knew, forgot, and knows again: what it knew in between is unknown. */
 Test(membership_witnesses, do_not_count_with_a_new_incarnation)
 {

@@ -273,12 +273,16 @@ static void watch(struct rl_membership *membership, unsigned node, rl_time now)
     watch->witnesses &= nodes;
     if (rl_count(watch->witnesses & watch->confirmed) >= enough) {
         watch->since = watch->asked;
-    } else if (rl_count(watch->witnesses) < enough && rl_count(nodes) >= enough) {
+        return;
+    }
+    if (rl_count(watch->witnesses) < enough && rl_count(nodes) >= enough) {
         watch->witnesses = nodes;
         watch->confirmed = 0;
         watch->asked = now + 1; /* of two events with equal times any may be the first */
-        for (; nodes; nodes &= nodes - 1)
-            membership->member[rl_first(nodes)].look_at = watch->asked;
+    }
+    for (nodes = watch->witnesses & ~watch->confirmed; nodes; nodes &= nodes - 1) {
+        struct rl_member *witness = &membership->member[rl_first(nodes)];
+        witness->look_at = rl_min(witness->look_at, watch->asked);
     }
 }
 
@@ -375,13 +379,12 @@ static void require_history(struct rl_member *member, rl_time now)
         member->look_at = now;
 }
 
-/* Schedules the next read of the marker. A read that became due after `sent`, or that
-   watch() has just asked for, stays due. */
+/* Schedules the next read of the marker. A read that became due after `sent` stays due. */
 static void look_later(struct rl_membership *membership, unsigned node, rl_time sent,
                        rl_time now)
 {
     struct rl_member *member = &membership->member[node];
-    if (member->look_at <= sent || member->look_at > now + 1)
+    if (member->look_at <= sent || member->look_at > now)
         member->look_at = RL_NEVER;
     rl_membership_update(membership, now);
     member->look_at =
