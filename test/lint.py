@@ -52,7 +52,6 @@ FALSE = {
     ("src/cli/run/keeper.c", "-Wanalyzer-malloc-leak"): "CMD's words, until exec",
     ("src/core/fenced/admission.c", "-Wanalyzer-null-dereference"):
         "without one roster admission_refuse() refuses",
-    ("src/core/fenced/membership_clock.c", "core.DivideZero"): "n is at least 1",
     ("src/core/kind.c", "-Wanalyzer-null-dereference"): "there is a row for plain locks",
     ("src/lease/acquire.c", "core.CallAndMessage"): NEVER_OK,
     ("src/lease/acquire.c", "core.NullDereference"): NEVER_OK,

@@ -256,6 +256,8 @@ static bool lacks_clients(const struct rl_health_context *all, unsigned node, ch
 {
     const struct rl_missing *it = &all->probes[node].missing;
     rl_node_set unlisted = 0;
+    if (it->clients == 0)
+        return false;
     for (unsigned i = 0; i < all->n; i++)
         unlisted |= all->probes[i].unlisted ? rl_bit(i) : 0;
     rl_detail_add(detail, "%zu client%s: %.*s from %.*s", it->clients,
@@ -263,7 +265,7 @@ static bool lacks_clients(const struct rl_health_context *all, unsigned node, ch
                   (int)it->address.len, it->address.text);
     add_uris(all, ", connected to ", it->at, detail);
     add_uris(all, ", unknown at ", unlisted, detail);
-    return it->clients > 0;
+    return true;
 }
 
 static bool allows_debug(const struct rl_health_context *all, unsigned node, char *detail)
