@@ -12,9 +12,10 @@
 static struct rl_client_list *first[NODES], *again[NODES];
 static struct rl_probe probe[NODES];
 
-static struct rl_client_list *list_of(const char *text)
+static void read_list(struct rl_client_list **list, const char *text)
 {
-    return text ? rl_client_list_read((struct rl_word){text, strlen(text)}) : NULL;
+    free(*list);
+    *list = text ? rl_client_list_read((struct rl_word){text, strlen(text)}) : NULL;
 }
 
 /* The names of the clients in a list, each with the age of its connection in seconds. */
@@ -28,8 +29,7 @@ static void set(struct rl_client_list **list, const char *clients)
          clients += read)
         sprintf(text + strlen(text), "id=7 addr=10.0.0.%d:512 name=%s age=%d cmd=evalsha\n",
                 age, name, age);
-    free(*list);
-    *list = list_of(clients ? text : NULL);
+    read_list(list, clients ? text : NULL);
 }
 
 static void expect(unsigned node, size_t clients, const char *name, rl_node_set at)
@@ -154,17 +154,17 @@ Test(client_list, names_are_compared_whole)
 Test(client_list, other_connections_do_not_count)
 {
     begin("");
-    again[0] = list_of(
-        "id=3 addr=/tmp/s:0 fd=7 name= age=99 idle=1 cmd=get user=default\n"
-        "id=4 addr=1.2.3.4:5 name=check age=99 cmd=client|list user=default\r\n"
-        "id=4 addr=1.2.3.4:5 name=old-check age=99 cmd=client\n"
-        "id=5 addr=1.2.3.4:5 name=cache age=99 cmd=get lib-name=jedis lib-ver=5.0\n"
-        "id=5 addr=1.2.3.4:5 name=no-age cmd=get\n"
-        "id=5 addr=1.2.3.4:5 name=bad-age age=1x cmd=get\n"
-        "\n  \nname age name=\n=\n name=x");
+    read_list(&again[0],
+              "id=3 addr=/tmp/s:0 fd=7 name= age=99 idle=1 cmd=get user=default\n"
+              "id=4 addr=1.2.3.4:5 name=check age=99 cmd=client|list user=default\r\n"
+              "id=4 addr=1.2.3.4:5 name=old-check age=99 cmd=client\n"
+              "id=5 addr=1.2.3.4:5 name=cache age=99 cmd=get lib-name=jedis lib-ver=5.0\n"
+              "id=5 addr=1.2.3.4:5 name=no-age cmd=get\n"
+              "id=5 addr=1.2.3.4:5 name=bad-age age=1x cmd=get\n"
+              "\n  \nname age name=\n=\n name=x");
     cr_assert(!differ());
-    again[1] =
-        list_of("id=6 addr=1.2.3.4:5 name=h:1 age=99 cmd=evalsha lib-name= lib-ver=");
+    read_list(&again[1],
+              "id=6 addr=1.2.3.4:5 name=h:1 age=99 cmd=evalsha lib-name= lib-ver=");
     cr_assert(differ());
     expect(0, 1, "h:1", 0x2);
 }
@@ -175,11 +175,14 @@ Test(client_list, thousands_of_clients)
     char *at = text;
     for (int i = 0; i < 20000; i++)
         at += sprintf(at, "name=host:%d age=9 cmd=set\n", i * 7919 % 20000);
-    for (unsigned i = 0; i < NODES; i++)
-        first[i] = again[i] = list_of(text);
+    for (unsigned i = 0; i < NODES; i++) {
+        read_list(&first[i], text);
+        again[i] = first[i];
+    }
     cr_assert(!differ());
     *strstr(text, "host:777 ") = 'H';
-    first[3] = again[3] = list_of(text);
+    read_list(&first[3], text);
+    again[3] = first[3];
     cr_assert(differ());
     expect(3, 1, "host:777", 0x17);
     expect(0, 1, "Host:777", 0x8);
