@@ -6,7 +6,7 @@
 
 #include "proof.h"
 
-#define TEXT_MOST  24 /* an error's prefix, or four numbers */
+#define TEXT_MOST  16 /* an error's prefix, or seven numbers */
 #define ITEMS_MOST 8
 
 static unsigned any_type(void)
@@ -58,7 +58,7 @@ static void check(const struct rl_kind *kind, enum rl_command command,
         assert(answer.vote != RL_VOTE_GRANTED && answer.vote != RL_VOTE_GONE);
 }
 
-/* cbmc: --unwind 26 --unwindset rl_fault_of_error.0:80 --object-bits 12 */
+/* cbmc: --unwind 18 --unwindset rl_fault_of_error.0:80 --object-bits 12 */
 void proof_scalar_reply_is_read_within_its_bounds(void)
 {
     const struct rl_kind *kind = any_kind();
@@ -67,7 +67,7 @@ void proof_scalar_reply_is_read_within_its_bounds(void)
 }
 
 /* The texts of items are passed on and never read, so one byte stands for each. */
-/* cbmc: --unwind 10 --unwindset rl_kind_that_is.0:16 */
+/* cbmc: --unwind 10 --unwindset rl_kind_that_is.0:16 --object-bits 12 */
 void proof_array_is_read_within_its_bounds(void)
 {
     const struct rl_kind *kind = any_kind();
@@ -84,7 +84,7 @@ void proof_array_is_read_within_its_bounds(void)
     check(kind, any_command(kind), &reply);
 }
 
-/* cbmc: --unwind 34 */
+/* cbmc: --unwind 34 --object-bits 12 */
 void proof_token_is_read_within_its_bounds(void)
 {
     size_t len = nondet_size();
