@@ -25,7 +25,7 @@ Test(waiting, in_order)
         queue.holder = waiter->lease;
         waiter->lease = NULL;
     }
-    cr_assert_eq(queue_entries(&queue), 0);
+    LOOP_UNTIL(queue.s.base, queue_entries(&queue) == 0); /* the slowest nodes, too */
     queue_close(&queue);
 }
 
