@@ -72,16 +72,23 @@ Test(membership_witnesses, do_not_count_if_they_forgot_before_the_second_poll)
         }
 }
 
+/* Both other nodes of three know the new incarnation; returns since when. */
+static rl_time open_known(struct stores *stores, struct agent *agent)
+{
+    open_assigned(stores, agent, 3, 1);
+    cr_assert_eq(agent_next_command(agent), 3);
+    rl_time known = stores->now;
+    agent_carry(agent, 0);
+    agent_carry(agent, 1);
+    return known;
+}
+
 /* Which was first, the command or the reply that was the last to know? */
 Test(membership_witnesses, do_not_count_if_they_were_asked_at_the_same_time)
 {
     struct stores stores;
     struct agent agent;
-    open_assigned(&stores, &agent, 3, 1);
-    cr_assert_eq(agent_next_command(&agent), 3);
-    rl_time known = stores.now;
-    agent_carry(&agent, 0);
-    agent_carry(&agent, 1);
+    rl_time known = open_known(&stores, &agent);
     for (rl_time sent = known; sent <= stores.now; sent++)
         for (unsigned i = 0; i < 2; i++) {
             cr_assert_not(is_registered(&agent, 2));
@@ -97,11 +104,7 @@ Test(membership_witnesses, are_asked_until_they_confirm)
 {
     struct stores stores;
     struct agent agent;
-    open_assigned(&stores, &agent, 3, 1);
-    cr_assert_eq(agent_next_command(&agent), 3);
-    rl_time known = stores.now;
-    agent_carry(&agent, 0);
-    agent_carry(&agent, 1);
+    rl_time known = open_known(&stores, &agent);
     stores.now = known;
     rl_admission_look(&agent.membership, known);
     cr_assert_eq(agent_next_command(&agent), rl_all(3));
